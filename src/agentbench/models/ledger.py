@@ -52,15 +52,11 @@ class Amount:
     micro: int = 0
     tokens: int = 0
 
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.micro + other.micro, self.tokens + other.tokens)
 
-@dataclass(slots=True)
-class _Sum:
-    micro: int = 0
-    tokens: int = 0
-
-    def add(self, amount: Amount, sign: int = 1) -> None:
-        self.micro += sign * amount.micro
-        self.tokens += sign * amount.tokens
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.micro - other.micro, self.tokens - other.tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +78,7 @@ class Account:
         self._caps = caps
         self._parent = parent
         self._settled = settled
-        self._spent, self._held = _Sum(), _Sum()
+        self._spent, self._held = Amount(), Amount()
         self._parts: dict[Component, int] = dict.fromkeys(COMPONENTS, 0)
 
     def admit(
@@ -102,7 +98,7 @@ class Account:
                     raise spent or full
                 self._settled.wait(min(left, 0.5))
             for account in self._chain():
-                account._held.add(estimate)  # noqa: SLF001 - same class
+                account._held += estimate  # noqa: SLF001 - same class
         return Hold(self, estimate)
 
     def charge(self, component: Component, amount: Amount) -> None:
@@ -117,25 +113,18 @@ class Account:
 
     def statement(self) -> Statement:
         with self._settled:
-            spent, held = self._spent, self._held
-            return Statement(
-                self.scope,
-                Amount(spent.micro, spent.tokens),
-                Amount(held.micro, held.tokens),
-                self._caps,
-                dict(self._parts),
-            )
+            return Statement(self.scope, self._spent, self._held, self._caps, dict(self._parts))
 
     def settle(self, held: Amount, component: Component, amount: Amount) -> None:
         with self._settled:
             for account in self._chain():
-                account._held.add(held, -1)  # noqa: SLF001
+                account._held -= held  # noqa: SLF001
             self._book(component, amount)
             self._settled.notify_all()
 
     def _book(self, component: Component, amount: Amount) -> None:
         for account in self._chain():
-            account._spent.add(amount)  # noqa: SLF001
+            account._spent += amount  # noqa: SLF001
             account._parts[component] += amount.micro  # noqa: SLF001
 
     def _chain(self) -> tuple[Account, ...]:
@@ -147,7 +136,7 @@ class Account:
 
     def _full(self, *, held: bool) -> BudgetReached | None:
         caps, spent = self._caps, self._spent
-        in_flight = self._held if held else _Sum()
+        in_flight = self._held if held else Amount()
         if caps.micro is not None:
             limit = caps.micro - caps.micro * HEADROOM_PPM // MICRO
             if spent.micro + in_flight.micro >= limit:

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import InputError
@@ -49,28 +49,19 @@ class ModelPreset(Sampling):
     name: str
 
 
-class _File(_Closed):
+class Presets(_Closed):
+    """All presets. Records state the version and the digest of the file."""
+
     version: int
     default_provider: str
     defaults: Sampling = Sampling()
     providers: dict[str, ProviderPreset]
     models: dict[str, ModelPreset] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Presets:
-    """All presets. `digest` is the digest of the file; records state it together with the version."""
-
-    version: int
-    digest: str
-    default_provider: str
-    defaults: Sampling
-    providers: dict[str, ProviderPreset]
-    models: dict[str, ModelPreset]
+    _digest: str = PrivateAttr("")
 
     @property
     def identity(self) -> str:
-        return f"presets_v{self.version}@{self.digest}"
+        return f"presets_v{self.version}@{self._digest}"
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -115,20 +106,21 @@ def load_presets(path: Path) -> Presets:
 
 def parse_presets(data: bytes, name: str) -> Presets:
     try:
-        file = _File.model_validate_json(data)
+        presets = Presets.model_validate_json(data)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, problem['loc'])) or 'file'}: {problem['msg']}" for problem in error.errors()
         )
         raise InputError(f"{name}: {problems}") from None
-    known = file.providers
-    for alias, preset in file.models.items():
+    known = presets.providers
+    for alias, preset in presets.models.items():
         if preset.provider not in known:
             msg = f"{name}: models.{alias}.provider: unknown provider {preset.provider!r} (known: {', '.join(known)})"
             raise InputError(msg)
-    if file.default_provider not in known:
-        raise InputError(f"{name}: default_provider: unknown provider {file.default_provider!r}")
-    return Presets(file.version, "sha256:" + sha256_hex(data), file.default_provider, file.defaults, known, file.models)
+    if presets.default_provider not in known:
+        raise InputError(f"{name}: default_provider: unknown provider {presets.default_provider!r}")
+    presets._digest = "sha256:" + sha256_hex(data)  # noqa: SLF001 - just created
+    return presets
 
 
 def choose(text: str, presets: Presets, option: str = MODEL) -> ModelChoice:

@@ -14,15 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
 from agentbench.models.faults import MalformedArguments
-from agentbench.models.json_values import read_object
+from agentbench.models.json_values import JsonObject, read_object
 
 Role = Literal["system", "user", "assistant", "tool"]
-JsonObject: TypeAlias = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)

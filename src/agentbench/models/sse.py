@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
 from agentbench.models.faults import NotJson, TooLarge
-from agentbench.models.json_values import read_object
+from agentbench.models.json_values import JsonObject, dump, read_object
 
 MAX_EVENT = 8 << 20
 DONE = "[DONE]"
@@ -29,7 +26,7 @@ class SseEvent:
         body = "".join(f"data: {line}\n" for line in self.data.split("\n"))
         return f"{head}{body}\n".encode("utf-8", "backslashreplace")
 
-    def object(self) -> dict[str, JsonValue]:
+    def object(self) -> JsonObject:
         """
         Raises:
             NotJson: it is not a JSON object.
@@ -40,8 +37,8 @@ class SseEvent:
             raise NotJson(f"an event of the stream is not a JSON object: {error}") from None
 
 
-def event_of(value: dict[str, JsonValue], name: str = "") -> SseEvent:
-    return SseEvent(json.dumps(value, separators=(",", ":"), ensure_ascii=False), name)
+def event_of(value: JsonObject, name: str = "") -> SseEvent:
+    return SseEvent(dump(value), name)
 
 
 def read_events(chunks: Iterable[bytes], *, max_event: int = MAX_EVENT) -> Iterator[SseEvent]:

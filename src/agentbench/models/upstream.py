@@ -12,12 +12,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
-from pydantic import JsonValue
-
 from agentbench.models.client.endpoint import Dialect
+from agentbench.models.json_values import JsonObject
 from agentbench.models.sse import SseEvent
-
-JsonObject = dict[str, JsonValue]
 
 
 class Cancel:

@@ -14,14 +14,7 @@ from agentbench.policy.breakers import Trip
 from agentbench.policy.rule_engine import Limits, RuleEngine, decision_events
 from agentbench.trace.blobs import LIMIT, BlobStore
 from agentbench.trace.blobs import excerpt as take_excerpt
-from agentbench.trace.events import (
-    Actor,
-    Excerpt,
-    Intervention,
-    MonitorAlert,
-    Payload,
-    ToolCallStarted,
-)
+from agentbench.trace.events import Actor, Excerpt, Intervention, MonitorAlert, Payload, ToolCallStarted
 from agentbench.trace.json_safe import MAX_DEPTH
 from agentbench.trace.log import EventLog
 

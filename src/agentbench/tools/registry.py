@@ -10,10 +10,4 @@ from agentbench.tools.read_files import LIST_FILES, READ_FILE
 from agentbench.tools.run_command import RUN
 from agentbench.tools.search import SEARCH
 
-TOOLS: Mapping[str, Tool] = {
-    "list_files": LIST_FILES,
-    "read_file": READ_FILE,
-    "search": SEARCH,
-    "apply_patch": APPLY_PATCH,
-    "run": RUN,
-}
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (LIST_FILES, READ_FILE, SEARCH, APPLY_PATCH, RUN)}

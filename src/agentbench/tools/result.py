@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from pydantic import JsonValue
@@ -61,18 +61,7 @@ class ToolResult:
 
     def as_json(self) -> dict[str, JsonValue]:
         """Return the result for a model or a program, without empty fields."""
-        full: dict[str, JsonValue] = {
-            "ok": self.ok,
-            "stdout": self.stdout,
-            "stderr": self.stderr,
-            "exit_code": self.exit_code,
-            "changed_files": list(self.changed_files),
-            "error_type": self.error_type,
-            "error_message": self.error_message,
-            "timed_out": self.timed_out,
-            "truncated": self.truncated,
-            "note": self.note,
-        }
+        full: dict[str, JsonValue] = {**asdict(self), "changed_files": list(self.changed_files)}
         return {key: value for key, value in full.items() if key in {"ok", "stdout"} or _has_value(value)}
 
 

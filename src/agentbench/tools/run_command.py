@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field, StringConstraints, field_validator
@@ -74,14 +75,8 @@ def run(context: ToolContext, arguments: Run) -> Execution:
 def execute(context: ToolContext, command: Command, *, note: str = "") -> Execution:
     """Run a command within the remaining wall clock, then log what it changed in the workspace."""
     context.tracker.settle()  # the state before the command, to compare with
-    bounded = Command(
-        line=command.line,
-        env=command.env,
-        stdin=command.stdin,
-        cwd=context.workdir,
-        timeout_sec=max(min(command.timeout_sec, context.time_left()), 0.001),
-        keep_bytes=KEEP_BYTES,
-    )
+    timeout_sec = max(min(command.timeout_sec, context.time_left()), 0.001)
+    bounded = replace(command, cwd=context.workdir, timeout_sec=timeout_sec, keep_bytes=KEEP_BYTES)
     completed = context.sandbox.run(bounded)
     changes = context.tracker.scan()
     reverted, scope_note = enforce_scope(context, changes)

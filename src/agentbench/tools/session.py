@@ -370,13 +370,7 @@ class Session:
             self._limits.check_open()
             self.check_budget()
             self._calls += 1
-            started = ToolCallStarted(
-                call_id=f"c{self._calls}",
-                tool=printable(name[:80]),
-                arguments=self._recorder.arguments(arguments),
-                stage=self._stage,
-                elapsed_us=self._limits.elapsed_us(),
-            )
+            started = self._started(f"c{self._calls}", printable(name[:80]), arguments)
             trips = self._recorder.trips(self._recorder.write(started, "agent"))
             note = self._limits.wait(trips)
             return self._execute(started, lambda: self._use(name, arguments, trips), note=note)
@@ -534,16 +528,18 @@ class Session:
         with self._lock:
             self._limits.check_open()
             self._programs += 1
-            logged = self._recorder.arguments(arguments)
-            started = ToolCallStarted(
-                call_id=f"h{self._programs}",
-                tool=tool,
-                arguments=logged,
-                stage=self._stage,
-                elapsed_us=self._limits.elapsed_us(),
-            )
+            started = self._started(f"h{self._programs}", tool, arguments)
             self._recorder.write(started, "harness")
             return self._execute(started, work)
+
+    def _started(self, call_id: str, tool: str, arguments: JsonValue) -> ToolCallStarted:
+        return ToolCallStarted(
+            call_id=call_id,
+            tool=tool,
+            arguments=self._recorder.arguments(arguments),
+            stage=self._stage,
+            elapsed_us=self._limits.elapsed_us(),
+        )
 
     def _use(self, name: str, arguments: JsonValue, trips: tuple[Trip, ...] = ()) -> Execution:
         tool = TOOLS.get(name)

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol, runtime_checkable
 
 from agentbench.core.errors import ToolFault
 from agentbench.sandbox.protocol import Sandbox
@@ -19,6 +18,7 @@ from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError
 from agentbench.trace.events import Excerpt, FileDigest, WorkspaceMutated
 from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
+from agentbench.tree.folder import FolderTree
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.tree.memory import MemoryTree
 from agentbench.workspace.diff.apply import EntryLookup
@@ -45,11 +45,6 @@ class Changes:
     def own(self) -> tuple[bytes, ...]:
         """Return the changed paths, without generated files."""
         return tuple(change.path for change in self.files if not change.generated)
-
-
-@runtime_checkable
-class Closable(Protocol):
-    def close(self) -> None: ...
 
 
 class WorkspaceTracker:
@@ -124,8 +119,8 @@ class WorkspaceTracker:
         return _KnownTree(self._entries, self._tree)
 
     def close(self) -> None:
-        """Close the tree, if it can be closed."""
-        if isinstance(self._tree, Closable):
+        """Close the tree, if it holds a descriptor."""
+        if isinstance(self._tree, FolderTree):
             self._tree.close()
 
     def read(self, path: bytes, *, max_bytes: int) -> bytes:
@@ -185,13 +180,13 @@ class WorkspaceTracker:
             sizes = [entry.size for entry in (change.before, change.after) if entry is not None]
             if change.generated or max(sizes) > MAX_DIFFED_FILE or sum(sizes) > budget:
                 continue
-            old, new = self._before(change), self._after(change)
-            if old is _UNKNOWN or new is _UNKNOWN:
+            old, new = self._before(change.before), self._after(change.after)
+            if (old is None and change.before) or (new is None and change.after):
                 continue
             budget -= sum(sizes)
-            if isinstance(old, FileWrite):
+            if old is not None:
                 before.put(old)
-            if isinstance(new, FileWrite):
+            if new is not None:
                 after.put(new)
         return extract(before, after).patch
 
@@ -200,13 +195,11 @@ class WorkspaceTracker:
         if change.before is None:
             return FileWrite(change.path)
         content = _read(self._base, change.before, max_bytes) if self._base is not None else None
-        write = _write(change.before, content)
-        return write if isinstance(write, FileWrite) else None
+        return _write(change.before, content)
 
     # --- contents -------------------------------------------------------------------------------------------------
 
-    def _before(self, change: FileChange) -> FileWrite | _Unknown | None:
-        entry = change.before
+    def _before(self, entry: Entry | None) -> FileWrite | None:
         if entry is None:
             return None
         content = self._kept.get(entry.sha256)
@@ -214,8 +207,7 @@ class WorkspaceTracker:
             content = _read(self._base, entry)
         return _write(entry, content)
 
-    def _after(self, change: FileChange) -> FileWrite | _Unknown | None:
-        entry = change.after
+    def _after(self, entry: Entry | None) -> FileWrite | None:
         if entry is None:
             return None
         content = self._kept.get(entry.sha256)
@@ -251,13 +243,6 @@ class _KnownTree:
         return self._tree.read(path, max_bytes=max_bytes)
 
 
-class _Unknown:
-    """Marks the content of a file that exists but cannot be read."""
-
-
-_UNKNOWN = _Unknown()
-
-
 def _read(tree: Tree, entry: Entry, max_bytes: int = MAX_DIFFED_FILE) -> bytes | None:
     """Return the content that `entry` describes, if the tree still has exactly that."""
     try:
@@ -267,9 +252,10 @@ def _read(tree: Tree, entry: Entry, max_bytes: int = MAX_DIFFED_FILE) -> bytes |
     return content if hashlib.sha256(content).hexdigest() == entry.sha256 else None
 
 
-def _write(entry: Entry, content: bytes | None) -> FileWrite | _Unknown:
+def _write(entry: Entry, content: bytes | None) -> FileWrite | None:
+    """Return the write that produces an entry, or None if its content is not known."""
     if content is None or entry.kind is Kind.SPECIAL:
-        return _UNKNOWN
+        return None
     if entry.kind is Kind.SYMLINK:
         return FileWrite(entry.path, symlink=content)
     return FileWrite(entry.path, content=content, executable=entry.executable)

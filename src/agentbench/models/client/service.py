@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import email.utils
-import json
 import random
 import socket
 import time
@@ -21,7 +20,7 @@ from agentbench.models.client.cancellation import break_connection, cancellable,
 from agentbench.models.client.endpoint import Dialect, Endpoint
 from agentbench.models.client.response_errors import check_body, fault_of
 from agentbench.models.faults import BadResponse, NotJson, ServiceFault, TimedOut, TooLarge, Truncated, Unreachable
-from agentbench.models.json_values import read_object
+from agentbench.models.json_values import dump, read_object
 from agentbench.models.sse import DONE, LAST_EVENTS, SseEvent, read_events
 from agentbench.models.upstream import ModelRequest, ModelResponse
 
@@ -135,7 +134,7 @@ class ServiceUpstream:
 
     def send(self, request: ModelRequest) -> ModelResponse:
         deadline = self._clock() + self._retry.deadline_sec
-        content = json.dumps(request.body, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+        content = dump(request.body).encode("utf-8", "surrogatepass")
         tried = 0
         while True:
             tried += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agentbench.core.errors import ModelFault
 from agentbench.models.client.endpoint import Dialect
@@ -19,10 +18,8 @@ from agentbench.models.faults import (
     TimedOut,
     Unauthorised,
 )
+from agentbench.models.json_values import JsonObject
 from agentbench.models.sse import SseEvent, event_of
-
-if TYPE_CHECKING:
-    from agentbench.models.json_values import JsonObject
 
 _ANTHROPIC_TYPES = {
     400: "invalid_request_error",
@@ -66,13 +63,8 @@ class ApiError:
     def event(self, dialect: Dialect) -> SseEvent:
         """Return the error as an event of a stream."""
         if dialect is Dialect.RESPONSES:
-            value: JsonObject = {
-                "type": "error",
-                "code": self.code,
-                "message": self.message,
-                "param": None,
-                "sequence_number": 0,
-            }
+            value: JsonObject = {"type": "error", "code": self.code, "message": self.message, "param": None}
+            value["sequence_number"] = 0
             return event_of(value, "error")
         return event_of(self.body(dialect), "error" if dialect is Dialect.MESSAGES else "")
 

@@ -10,7 +10,7 @@ from agentbench.models.dialects import messages, responses
 from agentbench.models.dialects.chat import ChatReader
 from agentbench.models.dialects.messages import MessagesWriter
 from agentbench.models.dialects.responses import ResponsesWriter
-from agentbench.models.json_values import JsonObject, string
+from agentbench.models.json_values import obj, string
 from agentbench.models.sse import DONE, SseEvent
 from agentbench.models.upstream import ModelRequest, ModelResponse, Upstream
 
@@ -47,11 +47,8 @@ def _with_usage(request: ModelRequest) -> ModelRequest:
     """Ask for the usage, which a chat stream states only on request."""
     if request.dialect is not Dialect.CHAT or not request.stream:
         return request
-    options: JsonObject = {}
-    given = request.body.get("stream_options")
-    if isinstance(given, dict):
-        options |= given
-    return replace(request, body={**request.body, "stream_options": {**options, "include_usage": True}})
+    options = {**obj(request.body.get("stream_options")), "include_usage": True}
+    return replace(request, body={**request.body, "stream_options": options})
 
 
 def _translated(response: ModelResponse, writer: MessagesWriter | ResponsesWriter) -> Iterator[SseEvent]:

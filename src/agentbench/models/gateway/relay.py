@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from dataclasses import dataclass
+from typing import Literal
 
 from agentbench.core.errors import AgentBenchError, ModelFault
 from agentbench.models.client.endpoint import Dialect
@@ -30,26 +31,12 @@ class KeepAliveIntervals:
 
 
 @dataclass(frozen=True, slots=True)
-class _Whole:
-    data: bytes
+class _Progress:
+    """A result of the worker: the stream begins, one event of it, a whole response, or the end."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Begin:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
+    kind: Literal["begin", "event", "whole", "end"]
+    data: bytes = b""
     fault: ModelFault | None = None
-
-
-_Progress = _Whole | _Begin | _Event | _End
 
 
 class ClientGone(Exception):
@@ -91,36 +78,35 @@ class Relay:
         try:
             with self._upstream.send(self._request) as response:
                 if not response.streams:
-                    self._progress.put(_Whole(response.raw))
+                    self._progress.put(_Progress("whole", response.raw))
                     return
-                self._progress.put(_Begin())
+                self._progress.put(_Progress("begin"))
                 for event in response.events:
-                    self._progress.put(_Event(event.encode()))
+                    self._progress.put(_Progress("event", event.encode()))
                     if self._request.cancel:
                         return
-                self._progress.put(_End())
+                self._progress.put(_Progress("end"))
         except ModelFault as fault:
-            self._progress.put(_End(fault))
+            self._progress.put(_Progress("end", fault=fault))
         except AgentBenchError as error:
-            self._progress.put(_End(ModelFault(error.message)))
+            self._progress.put(_Progress("end", fault=ModelFault(error.message)))
         except Exception as error:  # noqa: BLE001 - a waiting client must get a response, whatever went wrong
-            self._progress.put(_End(ModelFault(f"the gateway failed: {type(error).__name__}: {error}"[:500])))
+            failure = ModelFault(f"the gateway failed: {type(error).__name__}: {error}"[:500])
+            self._progress.put(_Progress("end", fault=failure))
 
     # --- connection thread --------------------------------------------------------------------------------------------
 
     def _write(self) -> bool:
         while True:
             progress = self._next()
-            match progress:
-                case _Begin():
-                    self._begin()
-                case _Event():
-                    self._events += 1
-                    self._connection.piece(progress.data, chunked=self._chunked)
-                case _Whole():
-                    return self._whole(progress.data)
-                case _End():
-                    return self._end(progress.fault)
+            if progress.kind == "whole":
+                return self._whole(progress.data)
+            if progress.kind == "end":
+                return self._end(progress.fault)
+            self._begin()
+            if progress.kind == "event":
+                self._events += 1
+                self._connection.piece(progress.data, chunked=self._chunked)
 
     def _next(self) -> _Progress:
         """Wait for the worker's next result, and send keep-alives to the client until then."""

@@ -6,17 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentbench.core.http1 import BadRequest
-from agentbench.models.client.endpoint import Dialect
+from agentbench.models.client.endpoint import PATHS, Dialect
 from agentbench.models.dialects.usage import count_input
 from agentbench.models.gateway.http import Request
 from agentbench.models.json_values import JsonObject, read_object
 from agentbench.models.upstream import ModelRequest
 
-_POSTS = {
-    "/chat/completions": Dialect.CHAT,
-    "/responses": Dialect.RESPONSES,
-    "/messages": Dialect.MESSAGES,
-}
+_POSTS = {path: dialect for dialect, path in PATHS.items()}
 _FORWARDED = ("anthropic-version", "anthropic-beta", "openai-beta")
 """Client headers passed to the service. They select features and do not identify the client."""
 
@@ -40,16 +36,14 @@ def route(request: Request) -> Route:
         BadRequest: unknown path, or wrong method.
     """
     path = request.path.rstrip("/").removeprefix("/v1")
-    dialect = dialect_of(request)
-    matched: Route | None = None
     method = "POST"
     if path in _POSTS:
         matched = Route("completion", _POSTS[path])
     elif path == "/messages/count_tokens":
         matched = Route("count", Dialect.MESSAGES)
     elif path == "/models" or path.startswith("/models/"):
-        matched, method = Route("models" if path == "/models" else "model", dialect), "GET"
-    if matched is None:
+        matched, method = Route("models" if path == "/models" else "model", dialect_of(request)), "GET"
+    else:
         raise BadRequest(404, f"unknown path {request.path[:200]}: this gateway only serves a model")
     if request.head.method != method:
         raise BadRequest(405, f"expected {method}")
