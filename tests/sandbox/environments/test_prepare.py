@@ -298,14 +298,15 @@ class TestInterpreters:
         assert done.stdout.kept.startswith(f"({managed[0].version[0]}, {managed[0].version[1]})\n".encode())
 
     def test_missing_interpreter_lists_those_found(self, backend: Backend) -> None:
-        with pytest.raises(SandboxError, match=r"no Python 3\.99 .*found: 3\.") as caught:
-            backend.open(replace(SPEC, python="3.99"), None)
+        refused = pytest.raises(SandboxError, match=r"no Python 3\.99 .*found: 3\.")
+        with refused as caught, backend.open(replace(SPEC, python="3.99"), None):
+            pass
         assert "install Python 3.99" in caught.value.remedy
 
 
 def test_environment_of_another_backend_is_refused(second: BwrapBackend, prepared: Prepared) -> None:
-    with pytest.raises(SandboxError, match="not prepared by this backend"):
-        second.open(SPEC, prepared)
+    with pytest.raises(SandboxError, match="not prepared by this backend"), second.open(SPEC, prepared):
+        pass
 
 
 def test_missing_source_is_a_harness_error(backend: Backend, tmp_path: Path) -> None:

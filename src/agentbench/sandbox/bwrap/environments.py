@@ -109,17 +109,14 @@ class BwrapEnvironments:
                 binds=binds,
                 env=_setup_environment(build.settings),
             )
-            box = self._backend.start(replace(build.spec, phase=Phase.SETUP), params)
-            try:
-                build.run.run(box)
-                box.kill_processes()
-                self._freeze(box, build.tree, Freezer(self._backend.uid, scan=secret_scanner(build.plan.secrets)))
-                self._keep_downloads(box.trees[1], downloads)
-            finally:
-                box.close()
+            with contextlib.closing(self._backend.start(replace(build.spec, phase=Phase.SETUP), params)) as sandbox:
+                build.run.run(sandbox)
+                sandbox.kill_processes()
+                self._freeze(sandbox, build.tree, Freezer(self._backend.uid, scan=secret_scanner(build.plan.secrets)))
+                self._keep_downloads(sandbox.trees[1], downloads)
 
-    def _freeze(self, box: BwrapSandbox, tree: Path, freezer: Freezer) -> None:
-        merged, upper = box.trees
+    def _freeze(self, sandbox: BwrapSandbox, tree: Path, freezer: Freezer) -> None:
+        merged, upper = sandbox.trees
         for name in _FOLDERS:
             if self._backend.copies:
                 remove_tree(str(tree / name))
@@ -182,14 +179,12 @@ class BwrapEnvironments:
             freezer.own(building / "tree" / name)
         binds = python_layer.binds(python)
         spec = SandboxSpec(Phase.SETUP, _BASE_LIMITS)
-        box = self._backend.start(spec, LaunchParams(layers=(), binds=binds, python=python))
-        try:
-            pip = python_layer.build(box, python, binds)
-            box.kill_processes()
-            with open_folder("env", below=box.trees[1]) as upper, open_folder(building / "tree/env") as target:
+        params = LaunchParams(layers=(), binds=binds, python=python)
+        with contextlib.closing(self._backend.start(spec, params)) as sandbox:
+            pip = python_layer.build(sandbox, python, binds)
+            sandbox.kill_processes()
+            with open_folder("env", below=sandbox.trees[1]) as upper, open_folder(building / "tree/env") as target:
                 freezer.copy(upper, target)
-        finally:
-            box.close()
         size, files = measure(building / "tree")
         metadata: dict[str, Json] = {"label": f"python {python.full}", "pip": pip, "bytes": size, "files": files}
         return self._backend.layers.commit("python", key, building, metadata)
