@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -22,7 +23,7 @@ MAX_FAULTS_IN_A_ROW = 6
 _DROPPED = "[an older tool answer was left out to save room]"
 
 
-def tool_specs(tools: Mapping[str, Tool], only: Sequence[str] | None = None) -> list[ToolSpec]:
+def tool_specs(tools: Mapping[str, Tool[Any]], only: Sequence[str] | None = None) -> list[ToolSpec]:
     """Describe the session's tools for a model."""
     chosen = [tool for name, tool in tools.items() if only is None or name in only]
     specs = []

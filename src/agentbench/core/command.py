@@ -54,6 +54,10 @@ class Stream:
             return self.head + self.tail
         return self.head + b"\n[... %d bytes dropped ...]\n" % self.dropped_bytes + self.tail
 
+    @property
+    def text(self) -> str:
+        return self.kept.decode("utf-8", "replace")
+
 
 @dataclass(frozen=True, slots=True)
 class Completed:

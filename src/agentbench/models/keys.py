@@ -10,6 +10,8 @@ from pathlib import Path
 from agentbench.core.errors import InputError
 
 _LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<rest>.*)$")
+_DOUBLE_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(.)")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$", "`": "`"}
 MAX_FILE = 1 << 20
 
@@ -116,22 +118,7 @@ def _value(rest: str) -> str | None:
         end = rest.find("'", 1)
         return rest[1:end] if end > 0 else None
     if rest.startswith('"'):
-        return _double_quoted(rest)
+        quoted = _DOUBLE_QUOTED.match(rest)
+        return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[0]), quoted[1]) if quoted else None
     # In an unquoted value, a comment begins after white space.
     return re.split(r"\s#", rest, maxsplit=1)[0].strip() if not rest.startswith("#") else ""
-
-
-def _double_quoted(rest: str) -> str | None:
-    value: list[str] = []
-    position = 1
-    while position < len(rest):
-        char = rest[position]
-        if char == '"':
-            return "".join(value)
-        if char == "\\" and position + 1 < len(rest):
-            position += 1
-            escaped = rest[position]
-            char = _ESCAPES.get(escaped, "\\" + escaped)
-        value.append(char)
-        position += 1
-    return None

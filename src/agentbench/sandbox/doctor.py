@@ -165,11 +165,11 @@ def _probe_isolation(sandbox: Sandbox, limits: LimitReport) -> tuple[IsolationCh
     disk_mb = str(_PROBE_LIMITS.disk_mb if limits.disk == "hard" else 0)
     completed = sandbox.run(Command(argv=("python3", "-I", "-c", source, disk_mb), timeout_sec=30))
     checks = []
-    for line in completed.stdout.kept.decode("utf-8", "replace").splitlines():
+    for line in completed.stdout.text.splitlines():
         verdict, name, detail = (*line.split("\t", 2), "", "")[:3]
         checks.append(IsolationCheck(name, verdict == "ok", detail))
     if not completed.ok:
-        checks.append(IsolationCheck("probe", ok=False, detail=completed.stderr.kept.decode("utf-8", "replace")[-200:]))
+        checks.append(IsolationCheck("probe", ok=False, detail=completed.stderr.text[-200:]))
     return (*checks, _host_user(sandbox))
 
 
@@ -210,7 +210,7 @@ def _version(*argv: str) -> str:
         completed = run_host(argv, timeout_sec=10)
     except HarnessError:
         return ""
-    lines = completed.stdout.kept.decode("utf-8", "replace").splitlines()
+    lines = completed.stdout.text.splitlines()
     return lines[0].strip() if completed.ok and lines else ""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from agentbench.sandbox.cgroups import read_text
+
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 _DEBIAN_SWITCH = Path("/proc/sys/kernel/unprivileged_userns_clone")
 _MAXIMUM = Path("/proc/sys/user/max_user_namespaces")
@@ -54,7 +56,4 @@ def start_failure_remedy(message: str, root: Path = Path("/")) -> str:
 
 
 def _read(root: Path, path: Path) -> str:
-    try:
-        return (root / path.relative_to("/")).read_text().strip()
-    except OSError:
-        return ""
+    return read_text(root / path.relative_to("/")).strip()

@@ -128,7 +128,7 @@ class ServedSandbox(ABC):
             answer = self._channel.ask_in_parts(b"write", _write_requests(files), timeout_sec=300)
         except ChannelClosed as error:
             # Raises if the candidate did not cause it.
-            why = self._on_channel_closed(str(error)).stderr.kept.decode("utf-8", "replace").strip()
+            why = self._on_channel_closed(str(error)).stderr.text.strip()
             raise PatchInvalid(f"cannot write files: {why}") from error
         if answer[0] != b"ok":
             raise PatchInvalid(answer[1].decode("utf-8", "replace") if len(answer) > 1 else "refused")

@@ -67,7 +67,7 @@ def compile_server(interpreter: Interpreter, folder: Path) -> None:
     for name in ("server", "writer"):
         (folder / f"{name}.src").unlink()
     if not completed.ok:
-        stderr = completed.stderr.kept.decode(errors="replace")
+        stderr = completed.stderr.text
         raise SandboxError(f"{interpreter.executable} cannot compile the command server: {stderr}")
 
 

@@ -22,6 +22,7 @@ from agentbench.core.errors import SandboxError
 from agentbench.core.file_lock import try_lock
 from agentbench.core.ids import new_ulid
 from agentbench.sandbox.bwrap.spawn.main import remove_tree
+from agentbench.sandbox.cgroups import read_text
 
 
 def default_state(environ: Mapping[str, str] | None = None) -> Path:
@@ -145,8 +146,5 @@ def remove_cgroup(folder: Path, *, timeout_sec: float = 2.0) -> None:
 
 
 def _members(group: Path) -> list[int]:
-    try:
-        # A process in another pid namespace is listed as 0, and a signal to 0 would reach the harness itself.
-        return [pid for line in (group / "cgroup.procs").read_text().split() if (pid := int(line)) > 0]
-    except (OSError, ValueError):
-        return []
+    # A process in another pid namespace is listed as 0, and a signal to 0 would reach the harness itself.
+    return [pid for line in read_text(group / "cgroup.procs").split() if (pid := int(line)) > 0]

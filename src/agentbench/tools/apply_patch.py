@@ -8,7 +8,7 @@ from pydantic import Field
 
 from agentbench.core.errors import PatchInvalid, ToolFault
 from agentbench.core.text import printable
-from agentbench.tools.definition import Arguments, Execution, ToolContext, define
+from agentbench.tools.definition import Arguments, Execution, Tool, ToolContext
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.trace.events import PatchApplied
@@ -153,7 +153,7 @@ def _ends_hunk(lines: list[bytes], index: int) -> bool:
     return line.startswith(b"--- ") and index + 1 < len(lines) and lines[index + 1].startswith(b"+++ ")
 
 
-APPLY_PATCH = define(
+APPLY_PATCH = Tool(
     "apply_patch",
     "write",
     ApplyPatch,

@@ -6,7 +6,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
@@ -68,14 +68,17 @@ A = TypeVar("A", bound=Arguments)
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
-    """A registered tool. `stage` is the stage it needs."""
+class Tool(Generic[A]):
+    """A tool: an argument model, and the function that implements it. `stage` is the stage it needs."""
 
     name: str
-    description: str
     stage: StageName
-    arguments: type[Arguments]
-    invoke: Callable[[ToolContext, Mapping[str, JsonValue]], Execution]
+    arguments: type[A]
+    work: Callable[[ToolContext, A], Execution]
+    description: str
+
+    def invoke(self, context: ToolContext, raw: Mapping[str, JsonValue]) -> Execution:
+        return self.work(context, parse_arguments(self.name, self.arguments, raw))
 
     def schema(self) -> dict[str, JsonValue]:
         """Return name, description and argument schema; every model API takes these in some wrapping."""
@@ -85,22 +88,6 @@ class Tool:
         for field_schema in parameters.get("properties", {}).values():
             field_schema.pop("title", None)
         return {"name": self.name, "description": self.description, "parameters": parameters}
-
-
-def define(
-    name: str,
-    stage: StageName,
-    arguments: type[A],
-    work: Callable[[ToolContext, A], Execution],
-    *,
-    description: str,
-) -> Tool:
-    """Build a tool from an argument model and the function that implements it."""
-
-    def invoke(context: ToolContext, raw: Mapping[str, JsonValue]) -> Execution:
-        return work(context, parse_arguments(name, arguments, raw))
-
-    return Tool(name=name, description=description, stage=stage, arguments=arguments, invoke=invoke)
 
 
 def parse_arguments(name: str, model: type[A], raw: Mapping[str, JsonValue]) -> A:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from agentbench.core.errors import ToolFault
-from agentbench.tools.definition import Arguments, Execution, ToolContext, define, text_stream
+from agentbench.tools.definition import Arguments, Execution, Tool, ToolContext, text_stream
 from agentbench.tools.paths import MAX_PATH, follow, literal, relative, show
 from agentbench.tools.result import OutputPolicy, ToolError, ToolResult, shorten
 from agentbench.tools.rules import matches
@@ -110,14 +110,14 @@ def _content(context: ToolContext, path: bytes) -> bytes:
         raise ToolFault(f"'{show(path)}' cannot be read: {error.strerror}", kind=ToolError.NOT_A_FILE) from None
 
 
-LIST_FILES = define(
+LIST_FILES = Tool(
     "list_files",
     "inspect",
     ListFiles,
     list_files,
     description="List the files of the workspace, one path per line, sorted.",
 )
-READ_FILE = define(
+READ_FILE = Tool(
     "read_file",
     "inspect",
     ReadFile,

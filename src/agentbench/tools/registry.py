@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from agentbench.tools.apply_patch import APPLY_PATCH
 from agentbench.tools.definition import Tool
@@ -10,4 +11,4 @@ from agentbench.tools.read_files import LIST_FILES, READ_FILE
 from agentbench.tools.run_command import RUN
 from agentbench.tools.search import SEARCH
 
-TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (LIST_FILES, READ_FILE, SEARCH, APPLY_PATCH, RUN)}
+TOOLS: Mapping[str, Tool[Any]] = {tool.name: tool for tool in (LIST_FILES, READ_FILE, SEARCH, APPLY_PATCH, RUN)}

@@ -14,7 +14,7 @@ from agentbench.core.command import Command, Completed, Stream
 from agentbench.core.errors import PatchInvalid
 from agentbench.core.reasons import Outcome
 from agentbench.core.text import printable
-from agentbench.tools.definition import Arguments, Execution, ToolContext, define
+from agentbench.tools.definition import Arguments, Execution, Tool, ToolContext
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError, ToolResult, shorten
 from agentbench.tools.workspace_tracker import Changes
@@ -188,7 +188,7 @@ def _revert(context: ToolContext, changes: Sequence[FileChange]) -> str:
     return ""
 
 
-RUN = define(
+RUN = Tool(
     "run",
     "test",
     Run,

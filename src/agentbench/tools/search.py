@@ -19,7 +19,7 @@ from pydantic import Field, JsonValue, field_validator
 from agentbench.core.command import Command, Completed
 from agentbench.core.errors import ToolFault
 from agentbench.core.text import printable
-from agentbench.tools.definition import Arguments, Execution, ToolContext, define, text_stream
+from agentbench.tools.definition import Arguments, Execution, Tool, ToolContext, text_stream
 from agentbench.tools.host_search import Match, search_on_host
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError, ToolResult
@@ -206,7 +206,7 @@ def _bytes(value: JsonValue) -> bytes | None:
         return None
 
 
-SEARCH = define(
+SEARCH = Tool(
     "search",
     "inspect",
     Search,

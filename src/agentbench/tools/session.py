@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pydantic import JsonValue
 
@@ -341,7 +341,7 @@ class Session:
         self._context = ToolContext(
             environment.sandbox, environment.workdir, tracker, rules, recorder, limits.time_left
         )
-        self.tools: Mapping[str, Tool] = {name: tool for name, tool in TOOLS.items() if self._offered(tool)}
+        self.tools: Mapping[str, Tool[Any]] = {name: tool for name, tool in TOOLS.items() if self._offered(tool)}
 
     # --- for agents -----------------------------------------------------------------------------------------------
 
@@ -601,5 +601,5 @@ class Session:
         self._recorder.write(StageChanged(before=self._stage, after=stage, cause=cause))
         self._stage = stage
 
-    def _offered(self, tool: Tool) -> bool:
+    def _offered(self, tool: Tool[Any]) -> bool:
         return tool.stage in self._rules.stages and (not self._rules.tools or tool.name in self._rules.tools)

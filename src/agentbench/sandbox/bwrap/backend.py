@@ -18,8 +18,12 @@ from agentbench.core.ids import new_ulid
 from agentbench.sandbox import seccomp
 from agentbench.sandbox.bwrap.environments import BwrapEnvironments
 from agentbench.sandbox.bwrap.etc_folder import etc_folder
-from agentbench.sandbox.bwrap.host_features import bwrap_version, tmpfs_has_user_attributes
-from agentbench.sandbox.bwrap.host_user import in_initial_namespace, sandbox_uid
+from agentbench.sandbox.bwrap.host_features import (
+    bwrap_version,
+    in_initial_namespace,
+    sandbox_uid,
+    tmpfs_has_user_attributes,
+)
 from agentbench.sandbox.bwrap.launch_params import BwrapOptions, LaunchParams, bwrap_argv, check_workdir, environment
 from agentbench.sandbox.bwrap.sandbox import BwrapSandbox
 from agentbench.sandbox.bwrap.spawn.child import SpawnRequest

@@ -76,7 +76,7 @@ def _find_parts(program: Path) -> _Parts | None:
     stdlib = Path(run_host([program, "-I", "-c", query], env={}, timeout_sec=30).stdout.kept.decode().strip())
     libraries: dict[str, Path] = {}
     for file in [program, *sorted((stdlib / "lib-dynload").glob("*.so"))]:
-        output = run_host(["ldd", file], env={}, timeout_sec=30).stdout.kept.decode("utf-8", "replace")
+        output = run_host(["ldd", file], env={}, timeout_sec=30).stdout.text
         libraries |= {Path(path).name: Path(path) for path in _LIBRARY.findall(output)}
     loader = next((path for name, path in libraries.items() if name.startswith("ld-")), None)
     if loader is None or not stdlib.is_dir():

@@ -155,7 +155,7 @@ class Containers:
     def _exit_status(self, name: str) -> str:
         columns = "{{.State.Status}}, exit code {{.State.ExitCode}} {{.State.Error}}"
         done = self.engine.run("container", "inspect", "--format", columns, name)
-        return done.stdout.kept.decode("utf-8", "replace").strip() or "it ended before its server was ready"
+        return done.stdout.text.strip() or "it ended before its server was ready"
 
     def _watch_disk(self) -> None:
         """Measure often, and end containers that exceed their disk limit."""

@@ -90,11 +90,11 @@ class Engine:
         done = self.run(*args, stdin=stdin, timeout_sec=timeout_sec)
         if not done.ok:
             raise self.error(done, f"docker {args[0]}")
-        return done.stdout.kept.decode("utf-8", "replace").strip()
+        return done.stdout.text.strip()
 
     def error(self, done: Completed, command: str) -> SandboxError:
         """Return the error for a docker command that failed."""
-        stderr = printable(done.stderr.kept.decode("utf-8", "replace").strip()[-_SHOWN_CHARS:], keep="\n")
+        stderr = printable(done.stderr.text.strip()[-_SHOWN_CHARS:], keep="\n")
         lower = stderr.lower()
         if "permission denied" in lower and ("socket" in lower or "connect" in lower):
             return SandboxUnavailable("no permission to use the docker engine", remedy=_PERMISSION_REMEDY)
@@ -239,5 +239,5 @@ def _address(program: str) -> str:
     address = os.environ.get("DOCKER_HOST", "")
     if not address:
         done = run_host([program, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}"], timeout_sec=30)
-        address = done.stdout.kept.decode("utf-8", "replace").strip() if done.ok else ""
+        address = done.stdout.text.strip() if done.ok else ""
     return address or "unix:///var/run/docker.sock"

@@ -289,7 +289,7 @@ class Images:
         """Run prepare_image.py in its container, and return what it reported."""
         started = self._engine.run("start", name)
         if not started.ok:
-            stderr = started.stderr.kept.decode("utf-8", "replace").strip()[-_SHOWN_CHARS:]
+            stderr = started.stderr.text.strip()[-_SHOWN_CHARS:]
             if "no such file or directory" in stderr:
                 raise _NoPython(stderr)
             raise self._engine.error(started, "docker start")
@@ -320,8 +320,8 @@ class Images:
         """Wait for the end of a container; return its exit code, its stdout, and the end of its stderr."""
         code = int(self._engine.output("wait", name, timeout_sec=600))
         logs = self._engine.run("logs", name)
-        stderr = logs.stderr.kept.decode("utf-8", "replace").strip()[-_SHOWN_CHARS:]
-        return code, logs.stdout.kept.decode("utf-8", "replace").strip(), stderr
+        stderr = logs.stderr.text.strip()[-_SHOWN_CHARS:]
+        return code, logs.stdout.text.strip(), stderr
 
     def _label_options(self, kind: str) -> list[str]:
         values = {**labels.state_labels(self._state), labels.OWNER: self._owner, labels.KIND: kind}

@@ -160,7 +160,7 @@ class DockerSandbox(ServedSandbox):
             PatchInvalid: the candidate ended its own sandbox.
             SandboxError: anything else ended it.
         """
-        stderr = self._on_channel_closed(why).stderr.kept.decode("utf-8", "replace").strip()
+        stderr = self._on_channel_closed(why).stderr.text.strip()
         raise PatchInvalid(f"cannot read the workspace: {stderr}")
 
 

@@ -158,14 +158,13 @@ class LayerStore:
     def failures(self) -> list[StoredFailure]:
         """Return the setups that failed, the oldest first."""
         failures = []
-        for kind in KINDS:
-            for key_folder in sorted((self._root / kind).glob("*")):
-                record = _failure(key_folder)
-                with contextlib.suppress(OSError):  # another process may have forgotten it
-                    if record is not None:
-                        recorded_at = (key_folder / _FAILED).stat().st_mtime
-                        message = str(record["message"]).partition("\n")[0]
-                        failures.append(StoredFailure(kind, key_folder.name, message, recorded_at))
+        for kind, key_folder in self._key_folders():
+            record = _failure(key_folder)
+            with contextlib.suppress(OSError):  # another process may have forgotten it
+                if record is not None:
+                    recorded_at = (key_folder / _FAILED).stat().st_mtime
+                    message = str(record["message"]).partition("\n")[0]
+                    failures.append(StoredFailure(kind, key_folder.name, message, recorded_at))
         return sorted(failures, key=lambda failure: failure.recorded_at)
 
     def new_build(self, kind: str, key: str) -> Path:
@@ -203,8 +202,7 @@ class LayerStore:
         """Return everything in the store, least recently used first."""
         layers = [
             _describe(kind, build, current=build.name == _link(key_folder / "current"))
-            for kind in KINDS
-            for key_folder in sorted((self._root / kind).glob("*"))
+            for kind, key_folder in self._key_folders()
             for build in _builds(key_folder)
         ]
         return sorted(layers, key=lambda layer: layer.used_at)
@@ -234,12 +232,14 @@ class LayerStore:
 
     def _remove_abandoned_builds(self) -> None:
         """Remove what builders that were killed left behind."""
-        for kind in KINDS:
-            for key_folder in (self._root / kind).glob("*"):
-                if any(key_folder.glob(".building-*")):
-                    with self.idle(kind, key_folder.name) as idle:
-                        if idle:
-                            _remove_unfinished(key_folder)
+        for kind, key_folder in self._key_folders():
+            if any(key_folder.glob(".building-*")):
+                with self.idle(kind, key_folder.name) as idle:
+                    if idle:
+                        _remove_unfinished(key_folder)
+
+    def _key_folders(self) -> list[tuple[str, Path]]:
+        return [(kind, folder) for kind in KINDS for folder in sorted((self._root / kind).glob("*"))]
 
     def _key_folder(self, kind: str, key: str) -> Path:
         return self._root / kind / key

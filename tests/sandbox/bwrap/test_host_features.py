@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentbench.sandbox.bwrap.host_user import PREFERRED_UID, choose_uid
+from agentbench.sandbox.bwrap.host_features import PREFERRED_UID, choose_uid
 
 FULL = "         0          0 4294967295\n"
 
