@@ -15,8 +15,8 @@ from agentbench.models.scripted import ModelScript, ScriptedUpstream
 from agentbench.models.upstream import ModelRequest, ModelResponse
 from agentbench.tools.rules import Rules
 from agentbench.workspace.diff.extract import extract
-from tests.tools.boxes import Boxes
-from tests.tools.places import Place
+from tests.tools.project_sandboxes import ProjectSandboxes
+from tests.tools.recorded_session import RecordedSession
 
 TESTS = """python3 - <<'END'
 import sys
@@ -74,7 +74,7 @@ class RecordingUpstream:
 @dataclass
 class AgentRun:
     ended: AgentExit
-    here: Place
+    recorded: RecordedSession
     patch: bytes
     requests: list[dict[str, Any]]
 
@@ -89,7 +89,7 @@ class AgentRun:
 
 
 def play(
-    boxes: Boxes,
+    sandboxes: ProjectSandboxes,
     record: Path,
     agent: str,
     answers: Sequence[Mapping[str, Any]],
@@ -101,9 +101,9 @@ def play(
     script = ModelScript.model_validate({"answers": list(answers), "after": after})
     upstream = RecordingUpstream(ScriptedUpstream(script))
     setup = AgentSetup("t", record, model=ChatModel("scripted", upstream), test_command=tests)
-    with boxes.open(record, rules) as here:
-        ended = run_session(make_agent(agent, setup), here.session)
-        sandbox = here.session._context.sandbox
+    with sandboxes.open(record, rules) as recorded:
+        ended = run_session(make_agent(agent, setup), recorded.session)
+        sandbox = recorded.session._context.sandbox
         sandbox.kill_processes()
-        extracted = extract(boxes.prepared.base_tree, sandbox.tree(), generated=DEFAULT_GENERATED)
-        return AgentRun(ended, here, extracted.patch, upstream.bodies)
+        extracted = extract(sandboxes.prepared.base_tree, sandbox.tree(), generated=DEFAULT_GENERATED)
+        return AgentRun(ended, recorded, extracted.patch, upstream.bodies)

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.tools.conftest import boxes, folder_sandbox, place, state, workspace
+from tests.tools.conftest import folder_sandbox, open_session, sandboxes, state, workspace
 
-__all__ = ["boxes", "folder_sandbox", "place", "state", "workspace"]
+__all__ = ["folder_sandbox", "open_session", "sandboxes", "state", "workspace"]

@@ -17,8 +17,8 @@ from agentbench.policy.budget import Budget
 from agentbench.tools.rules import Caps, Rules
 from agentbench.tools.session import Session, SessionEnded
 from agentbench.trace.events import PatchApplied, ToolCallStarted
-from tests.tools.conftest import OpenPlace
-from tests.tools.places import FolderSandbox, completed, fill
+from tests.tools.conftest import OpenSession
+from tests.tools.recorded_session import FolderSandbox, completed, fill
 
 pytestmark = pytest.mark.req("T-04")
 
@@ -44,36 +44,36 @@ class CallbackAgent:
         return AgentExit(TerminationCode.AGENT_STOPPED)
 
 
-def test_noop_does_nothing_and_stops(place: OpenPlace) -> None:
-    here = place()
-    ended = run_session(NoopAgent(), here.session)
+def test_noop_does_nothing_and_stops(place: OpenSession) -> None:
+    recorded = place()
+    ended = run_session(NoopAgent(), recorded.session)
     assert ended.code is TerminationCode.AGENT_STOPPED
-    assert here.of(ToolCallStarted) == []
+    assert recorded.of(ToolCallStarted) == []
 
 
 def test_reference_patch_is_applied_byte_for_byte(
-    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox, tmp_path: Path
+    place: OpenSession, workspace: Path, folder_sandbox: FolderSandbox, tmp_path: Path
 ) -> None:
     fill(workspace, {"a": "1\n"})
     file = tmp_path / "reference.patch"
     file.write_bytes(PATCH)
-    here = place(Rules(caps=Caps(budget=Budget(tool_calls=0))))
-    ended = run_session(make_agent("reference", setup(tmp_path, reference=file)), here.session)
+    recorded = place(Rules(caps=Caps(budget=Budget(tool_calls=0))))
+    ended = run_session(make_agent("reference", setup(tmp_path, reference=file)), recorded.session)
     assert ended.code is TerminationCode.AGENT_STOPPED
     assert (workspace / "a").read_bytes() == b"\xff\n"
     assert folder_sandbox.commands == []
     assert [path.name for path in workspace.iterdir()] == ["a"]
-    (started,) = [event for event in here.events() if event.type == "tool_call_started"]
+    (started,) = [event for event in recorded.events() if event.type == "tool_call_started"]
     assert started.actor == "harness"
-    assert len(here.of(PatchApplied)) == 1
+    assert len(recorded.of(PatchApplied)) == 1
 
 
-def test_reference_that_does_not_apply_ends_with_the_reason(place: OpenPlace) -> None:
-    here = place()
-    ended = run_session(ReferenceAgent(PATCH, is_patch=True), here.session)
+def test_reference_that_does_not_apply_ends_with_the_reason(place: OpenSession) -> None:
+    recorded = place()
+    ended = run_session(ReferenceAgent(PATCH, is_patch=True), recorded.session)
     assert ended.code is TerminationCode.AGENT_CRASHED
     assert "no such file" in ended.rationale
-    assert ended.evidence == (here.session.last_event,)
+    assert ended.evidence == (recorded.session.last_event,)
 
 
 def test_missing_reference_is_an_input_error(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_command_agent_without_a_command_is_an_input_error(tmp_path: Path, comma
         (ModelFault("429 for ever"), TerminationCode.LLM_ERROR),
     ],
 )
-def test_errors_of_the_agent_become_its_exit(place: OpenPlace, error: Exception, code: TerminationCode) -> None:
+def test_errors_of_the_agent_become_its_exit(place: OpenSession, error: Exception, code: TerminationCode) -> None:
     def act(session: Session) -> None:
         raise error
 
@@ -110,7 +110,7 @@ def test_errors_of_the_agent_become_its_exit(place: OpenPlace, error: Exception,
 
 
 @pytest.mark.parametrize("error", [SandboxError("channel"), Interrupted("ctrl-c"), InputError("bad")])
-def test_errors_of_harness_and_task_are_raised(place: OpenPlace, error: Exception) -> None:
+def test_errors_of_harness_and_task_are_raised(place: OpenSession, error: Exception) -> None:
     def act(session: Session) -> None:
         raise error
 
@@ -118,7 +118,7 @@ def test_errors_of_harness_and_task_are_raised(place: OpenPlace, error: Exceptio
         run_session(CallbackAgent(act), place().session)
 
 
-def test_dead_sandbox_is_raised_through_the_agent(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_dead_sandbox_is_raised_through_the_agent(place: OpenSession, folder_sandbox: FolderSandbox) -> None:
     def broken(command: Command) -> Completed:
         raise SandboxError("the channel is gone")
 
@@ -128,19 +128,19 @@ def test_dead_sandbox_is_raised_through_the_agent(place: OpenPlace, folder_sandb
 
 
 @pytest.mark.req("T-08")
-def test_endless_agent_is_stopped_by_its_cap(place: OpenPlace) -> None:
+def test_endless_agent_is_stopped_by_its_cap(place: OpenSession) -> None:
     def act(session: Session) -> None:
         while True:
             session.list_files()
 
-    here = place(Rules(caps=Caps(budget=Budget(tool_calls=5))))
-    ended = run_session(CallbackAgent(act), here.session)
+    recorded = place(Rules(caps=Caps(budget=Budget(tool_calls=5))))
+    ended = run_session(CallbackAgent(act), recorded.session)
     assert ended.code is TerminationCode.TOOL_CALL_CAP
     assert ended.event().category == "non_termination"
-    assert len(here.of(ToolCallStarted)) == 5
+    assert len(recorded.of(ToolCallStarted)) == 5
 
 
-def test_agent_that_catches_the_cap_has_still_reached_it(place: OpenPlace) -> None:
+def test_agent_that_catches_the_cap_has_still_reached_it(place: OpenSession) -> None:
     def act(session: Session) -> None:
         for _ in range(10):
             try:
@@ -148,24 +148,24 @@ def test_agent_that_catches_the_cap_has_still_reached_it(place: OpenPlace) -> No
             except SessionEnded:
                 continue
 
-    here = place(Rules(caps=Caps(budget=Budget(tool_calls=2, steps_are_calls=True))))
-    assert run_session(CallbackAgent(act), here.session).code is TerminationCode.MAX_STEPS
+    recorded = place(Rules(caps=Caps(budget=Budget(tool_calls=2, steps_are_calls=True))))
+    assert run_session(CallbackAgent(act), recorded.session).code is TerminationCode.MAX_STEPS
 
 
-def test_agent_can_stop_at_any_time(place: OpenPlace) -> None:
+def test_agent_can_stop_at_any_time(place: OpenSession) -> None:
     ended = run_session(CallbackAgent(lambda session: session.stop("solved")), place().session)
     assert (ended.code, ended.rationale) == (TerminationCode.AGENT_STOPPED, "solved")
 
 
 @pytest.mark.parametrize("exit_code,code", [(0, TerminationCode.AGENT_STOPPED), (3, TerminationCode.AGENT_CRASHED)])
 def test_exit_status_of_the_program_decides_the_exit(
-    place: OpenPlace, folder_sandbox: FolderSandbox, tmp_path: Path, exit_code: int, code: TerminationCode
+    place: OpenSession, folder_sandbox: FolderSandbox, tmp_path: Path, exit_code: int, code: TerminationCode
 ) -> None:
     folder_sandbox.on_run = lambda command: completed(exit_code=exit_code if command.line == "sh x" else 0)
     agent: Agent = make_agent("command", setup(tmp_path, command="sh x", files=tmp_path))
     assert agent.observability is Observability.PROCESS
-    here = place()
-    ended = run_session(agent, here.session)
+    recorded = place()
+    ended = run_session(agent, recorded.session)
     assert ended.code is code
     assert folder_sandbox.commands[-1].env == {
         "AB_AGENT_FILES": "/opt/agent",

@@ -25,7 +25,7 @@ from agentbench.sandbox.environments.cache import contents
 from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec, SetupPlan, SetupStep
 from agentbench.tools.session import Session
 from agentbench.trace.events import ToolCallFinished
-from tests.tools.boxes import Boxes
+from tests.tools.project_sandboxes import ProjectSandboxes
 
 pytestmark = pytest.mark.req("T-05")
 
@@ -68,12 +68,12 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def layer(boxes: Boxes, kept: Path) -> ProgramLayer:
-    return install(FAKE, boxes.backend, LIKE, kept, on_step=lambda _step: None)
+def layer(sandboxes: ProjectSandboxes, kept: Path) -> ProgramLayer:
+    return install(FAKE, sandboxes.backend, LIKE, kept, on_step=lambda _step: None)
 
 
-def test_layer_is_installed_once_and_reused(boxes: Boxes, layer: ProgramLayer, kept: Path) -> None:
-    assert install(FAKE, boxes.backend, LIKE, kept, on_step=no_steps) == layer
+def test_layer_is_installed_once_and_reused(sandboxes: ProjectSandboxes, layer: ProgramLayer, kept: Path) -> None:
+    assert install(FAKE, sandboxes.backend, LIKE, kept, on_step=no_steps) == layer
     assert layer.digest.startswith("sha256:")
     assert layer.described() == {
         "profile": "fake",
@@ -85,10 +85,10 @@ def test_layer_is_installed_once_and_reused(boxes: Boxes, layer: ProgramLayer, k
     assert [(item.kind, item.bytes > 0) for item in contents(kept) if item.kind == "agent"] == [("agent", True)]
 
 
-def test_layer_digest_depends_on_the_files(boxes: Boxes, layer: ProgramLayer, tmp_path: Path) -> None:
-    assert install(FAKE, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None).digest == layer.digest
+def test_layer_digest_depends_on_the_files(sandboxes: ProjectSandboxes, layer: ProgramLayer, tmp_path: Path) -> None:
+    assert install(FAKE, sandboxes.backend, LIKE, tmp_path, on_step=lambda _step: None).digest == layer.digest
     more = replace(FAKE, install=(*FAKE.install, "echo more > lib/more"))
-    assert install(more, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None).digest != layer.digest
+    assert install(more, sandboxes.backend, LIKE, tmp_path, on_step=lambda _step: None).digest != layer.digest
 
 
 def test_layer_keeps_files_links_and_modes(layer: ProgramLayer) -> None:
@@ -98,30 +98,30 @@ def test_layer_keeps_files_links_and_modes(layer: ProgramLayer) -> None:
     assert str((layer.folder / "bin/fake.data").readlink()) == "../lib/data"
 
 
-def test_failed_installation_shows_the_installer_output(boxes: Boxes, tmp_path: Path) -> None:
+def test_failed_installation_shows_the_installer_output(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     broken = replace(FAKE, name="broken", install=("echo no such package >&2; exit 3",))
     with pytest.raises(SandboxUnavailable, match=r"cannot install agent program fake 1\.0 \(pypi\).*no such package"):
-        install(broken, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None)
+        install(broken, sandboxes.backend, LIKE, tmp_path, on_step=lambda _step: None)
     assert not list(tmp_path.glob("agents/*"))
 
 
-def test_incomplete_layer_is_installed_again(boxes: Boxes, layer: ProgramLayer, tmp_path: Path) -> None:
-    first = install(FAKE, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None)
+def test_incomplete_layer_is_installed_again(sandboxes: ProjectSandboxes, layer: ProgramLayer, tmp_path: Path) -> None:
+    first = install(FAKE, sandboxes.backend, LIKE, tmp_path, on_step=lambda _step: None)
     (first.folder.parent / "layer.json").unlink()
     (first.folder / "lib/data").unlink()
-    again = install(FAKE, boxes.backend, LIKE, tmp_path, on_step=lambda _step: None)
+    again = install(FAKE, sandboxes.backend, LIKE, tmp_path, on_step=lambda _step: None)
     assert again == first
     assert (again.folder / "lib/data").read_text() == "data\n"
     assert again.digest == layer.digest
 
 
-def test_concurrent_installations_make_one_layer(boxes: Boxes, tmp_path: Path) -> None:
+def test_concurrent_installations_make_one_layer(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     slow = replace(FAKE, name="slow", install=("sleep 0.2", *FAKE.install))
     steps: list[str] = []
     made: list[ProgramLayer] = []
 
     def work() -> None:
-        made.append(install(slow, boxes.backend, LIKE, tmp_path, on_step=lambda step: steps.append(step.command)))
+        made.append(install(slow, sandboxes.backend, LIKE, tmp_path, on_step=lambda step: steps.append(step.command)))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -133,23 +133,27 @@ def test_concurrent_installations_make_one_layer(boxes: Boxes, tmp_path: Path) -
     assert len(steps) == len(slow.install)
 
 
-def test_program_gets_briefing_model_and_configuration(boxes: Boxes, layer: ProgramLayer, tmp_path: Path) -> None:
+def test_program_gets_briefing_model_and_configuration(
+    sandboxes: ProjectSandboxes, layer: ProgramLayer, tmp_path: Path
+) -> None:
     agent = cli.make(FAKE, AgentSetup("t", tmp_path, model=_Named("vendor/model:free")))
     assert (agent.name, agent.observability) == ("cli:fake", Observability.GATEWAY)
-    with boxes.open(tmp_path, mounts=(layer.mount,)) as here:
-        ended = run_session(agent, here.session)
+    with sandboxes.open(tmp_path, mounts=(layer.mount,)) as recorded:
+        ended = run_session(agent, recorded.session)
         assert ended.code is TerminationCode.AGENT_STOPPED, ended
-        (finished,) = here.of(ToolCallFinished)
+        (finished,) = recorded.of(ToolCallFinished)
         assert finished.stdout.text == '["do it\\n"]data\n'
         assert sorted(finished.changed_files) == ["model.txt", "told.txt"]
-        assert _in(here.session, "cat model.txt told.txt") == "vendor/model:free\ndo it\n"
-        assert _in(here.session, f"touch {TARGET}/x 2>/dev/null || echo refused") == "refused\n"
+        assert _in(recorded.session, "cat model.txt told.txt") == "vendor/model:free\ndo it\n"
+        assert _in(recorded.session, f"touch {TARGET}/x 2>/dev/null || echo refused") == "refused\n"
 
 
-def test_other_sandboxes_do_not_have_the_layer(boxes: Boxes, layer: ProgramLayer, tmp_path: Path) -> None:
+def test_other_sandboxes_do_not_have_the_layer(
+    sandboxes: ProjectSandboxes, layer: ProgramLayer, tmp_path: Path
+) -> None:
     assert layer.folder.exists()
-    with boxes.open(tmp_path) as here:
-        assert _in(here.session, f"ls {TARGET} 2>/dev/null || echo none") == "none\n"
+    with sandboxes.open(tmp_path) as recorded:
+        assert _in(recorded.session, f"ls {TARGET} 2>/dev/null || echo none") == "none\n"
 
 
 @pytest.mark.parametrize("model", ["", "a b", "a;rm -rf /", "$(id)", "a'b", 'a"b', "naïve", "a\nb"])
@@ -193,7 +197,7 @@ def _blocks(lock: str) -> list[str]:
 
 @pytest.mark.parametrize("name", list(PROFILES))
 def test_changed_lock_makes_a_new_layer(
-    boxes: Boxes, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    sandboxes: ProjectSandboxes, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[SetupPlan] = []
 
@@ -202,11 +206,11 @@ def test_changed_lock_makes_a_new_layer(
         assert {path.name: path.read_bytes() for path in plan.source.iterdir()} == PROFILES[name].lock
         raise SetupFailed("enough")
 
-    monkeypatch.setattr(boxes.backend, "prepare", stop)
+    monkeypatch.setattr(sandboxes.backend, "prepare", stop)
     for lock in (PROFILES[name].lock, {"requirements.txt": b"other==1\n"}):
         monkeypatch.setitem(PROFILES[name].__dict__, "lock", lock)
         with pytest.raises(SandboxUnavailable, match="enough"):
-            install(PROFILES[name], boxes.backend, LIKE, tmp_path, on_step=no_steps)
+            install(PROFILES[name], sandboxes.backend, LIKE, tmp_path, on_step=no_steps)
     assert len({plan.key for plan in seen}) == 2
 
 

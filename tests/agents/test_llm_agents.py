@@ -19,7 +19,7 @@ from agentbench.policy.budget import Budget
 from agentbench.tools.rules import Caps, Rules
 from agentbench.trace.events import Delegation, ToolCallStarted
 from tests.agents.agent_run import RIGHT, call, fenced, harmless, patch, play
-from tests.tools.boxes import Boxes
+from tests.tools.project_sandboxes import ProjectSandboxes
 
 pytestmark = pytest.mark.req("T-04", "T-07")
 
@@ -29,10 +29,10 @@ STOPPED = TerminationCode.AGENT_STOPPED
 # --- the loop ---------------------------------------------------------------------------------------------------------
 
 
-def test_agent_ends_when_the_tests_pass(boxes: Boxes, tmp_path: Path) -> None:
-    done = play(boxes, tmp_path, "llm_v0", [call("read_file", path="src/calc.py"), patch(RIGHT)])
+def test_agent_ends_when_the_tests_pass(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    done = play(sandboxes, tmp_path, "llm_v0", [call("read_file", path="src/calc.py"), patch(RIGHT)])
     assert (done.ended.code, done.ended.rationale) == (STOPPED, "tests pass")
-    assert done.ended.evidence == (done.here.session.last_event,)
+    assert done.ended.evidence == (done.recorded.session.last_event,)
     assert b"+    return sorted(values)" in done.patch
     opening = done.requests[0]["messages"][1]["content"]
     assert "do it" in opening
@@ -41,53 +41,53 @@ def test_agent_ends_when_the_tests_pass(boxes: Boxes, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("T-06")
-def test_diff_in_a_code_fence_is_applied(boxes: Boxes, tmp_path: Path) -> None:
-    done = play(boxes, tmp_path, "llm_v0", [fenced(RIGHT)])
+def test_diff_in_a_code_fence_is_applied(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    done = play(sandboxes, tmp_path, "llm_v0", [fenced(RIGHT)])
     assert done.ended.code is STOPPED
     assert b"sorted(values)" in done.patch
 
 
-def test_model_can_correct_a_refused_diff(boxes: Boxes, tmp_path: Path) -> None:
-    done = play(boxes, tmp_path, "llm_v0", [fenced(RIGHT.replace("return 0", "return 7")), fenced(RIGHT)])
+def test_model_can_correct_a_refused_diff(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    done = play(sandboxes, tmp_path, "llm_v0", [fenced(RIGHT.replace("return 0", "return 7")), fenced(RIGHT)])
     assert done.ended.rationale == "tests pass"
     messages = [message["content"] for message in done.requests[1]["messages"] if message["role"] == "user"]
     assert any("The patch was refused" in text for text in messages)
 
 
-def test_agent_gives_up_on_a_repeated_failure(boxes: Boxes, tmp_path: Path) -> None:
-    done = play(boxes, tmp_path, "llm_v0", [harmless(number) for number in range(10)])
+def test_agent_gives_up_on_a_repeated_failure(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    done = play(sandboxes, tmp_path, "llm_v0", [harmless(number) for number in range(10)])
     assert done.ended.code is STOPPED
     assert done.ended.rationale == f"gave up: the same tests failed {SAME_FAILURE} times in a row"
     assert len(done.requests) == SAME_FAILURE
 
 
-def test_agent_gives_up_on_answers_without_calls_or_patches(boxes: Boxes, tmp_path: Path) -> None:
-    done = play(boxes, tmp_path, "llm_v0", [{"text": "It is solved."}], after="repeat")
+def test_agent_gives_up_on_answers_without_calls_or_patches(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    done = play(sandboxes, tmp_path, "llm_v0", [{"text": "It is solved."}], after="repeat")
     assert done.ended.code is STOPPED
     assert (len(done.requests), done.patch) == (SILENT, b"")
 
 
-def test_without_tests_the_model_decides_when_it_is_done(boxes: Boxes, tmp_path: Path) -> None:
+def test_without_tests_the_model_decides_when_it_is_done(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     answers = [patch(RIGHT), harmless(1), {"text": "Both are done."}]
-    done = play(boxes, tmp_path, "llm_v0", answers, tests=None)
+    done = play(sandboxes, tmp_path, "llm_v0", answers, tests=None)
     assert (done.ended.code, done.ended.rationale) == (STOPPED, "model is done: Both are done.")
     assert b"note1.txt" in done.patch
 
 
-def test_tests_that_passed_before_do_not_end_the_attempt(boxes: Boxes, tmp_path: Path) -> None:
-    done = play(boxes, tmp_path, "llm_v0", [harmless(1), patch(RIGHT), {"text": "Done."}], tests="true")
+def test_tests_that_passed_before_do_not_end_the_attempt(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    done = play(sandboxes, tmp_path, "llm_v0", [harmless(1), patch(RIGHT), {"text": "Done."}], tests="true")
     assert done.ended.code is STOPPED
     assert b"note1.txt" in done.patch
     assert b"sorted" in done.patch
 
 
 @pytest.mark.req("R-10")
-def test_cap_on_steps_ends_the_agent(boxes: Boxes, tmp_path: Path) -> None:
+def test_cap_on_steps_ends_the_agent(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     rules = Rules(caps=Caps(budget=Budget(tool_calls=5, steps_are_calls=True)))
     looking = [call("read_file", path="src/calc.py", start_line=line) for line in range(1, 9)]
-    done = play(boxes, tmp_path, "llm_v0", looking, rules=rules)
+    done = play(sandboxes, tmp_path, "llm_v0", looking, rules=rules)
     assert done.ended.code is TerminationCode.MAX_STEPS
-    assert len(done.here.of(ToolCallStarted)) == 5
+    assert len(done.recorded.of(ToolCallStarted)) == 5
 
 
 # --- mistakes of models -----------------------------------------------------------------------------------------------
@@ -108,50 +108,52 @@ def test_cap_on_steps_ends_the_agent(boxes: Boxes, tmp_path: Path) -> None:
         ({"name": "read_file", "arguments": {"path": "../../etc/passwd"}}, "path_unsafe"),
     ],
 )
-def test_bad_tool_call_is_reported_to_the_model(boxes: Boxes, tmp_path: Path, wrong: dict[str, Any], kind: str) -> None:
-    done = play(boxes, tmp_path, "llm_v0", [{"tool_calls": [wrong]}, patch(RIGHT)])
+def test_bad_tool_call_is_reported_to_the_model(
+    sandboxes: ProjectSandboxes, tmp_path: Path, wrong: dict[str, Any], kind: str
+) -> None:
+    done = play(sandboxes, tmp_path, "llm_v0", [{"tool_calls": [wrong]}, patch(RIGHT)])
     assert done.ended.rationale == "tests pass"
     (result,) = map(json.loads, done.last_answers())
     assert (result["ok"], result["error_type"]) == (False, kind)
 
 
-def test_truncated_arguments_are_reported_as_truncated(boxes: Boxes, tmp_path: Path) -> None:
+def test_truncated_arguments_are_reported_as_truncated(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     cut = {"tool_calls": [{"name": "apply_patch", "arguments_text": '{"unified_diff": "--- a/s'}], "finish": "length"}
-    done = play(boxes, tmp_path, "llm_v0", [cut, patch(RIGHT)])
+    done = play(sandboxes, tmp_path, "llm_v0", [cut, patch(RIGHT)])
     assert "cut off" in done.last_answers()[0]
     assert done.ended.rationale == "tests pass"
 
 
-def test_agent_crashes_after_repeated_failing_calls(boxes: Boxes, tmp_path: Path) -> None:
+def test_agent_crashes_after_repeated_failing_calls(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     broken = {"tool_calls": [{"name": "read_file", "arguments_text": "{"}]}
-    done = play(boxes, tmp_path, "llm_v0", [broken], after="repeat")
+    done = play(sandboxes, tmp_path, "llm_v0", [broken], after="repeat")
     assert done.ended.code is TerminationCode.AGENT_CRASHED
     assert "in a row failed" in done.ended.rationale
 
 
-def test_twenty_calls_in_one_answer_are_all_answered(boxes: Boxes, tmp_path: Path) -> None:
+def test_twenty_calls_in_one_answer_are_all_answered(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     many = {"tool_calls": [{"name": "search", "arguments": {"query": f"m{n}"}, "id": f"id{n}"} for n in range(20)]}
-    done = play(boxes, tmp_path, "llm_v0", [many, patch(RIGHT)])
+    done = play(sandboxes, tmp_path, "llm_v0", [many, patch(RIGHT)])
     assert done.ended.rationale == "tests pass"
     answers = [message for message in done.requests[-1]["messages"] if message["role"] == "tool"]
     assert [message["tool_call_id"] for message in answers] == [f"id{n}" for n in range(20)]
 
 
 @pytest.mark.parametrize("status", [429, 500, 400])
-def test_failing_model_service_is_an_llm_error(boxes: Boxes, tmp_path: Path, status: int) -> None:
+def test_failing_model_service_is_an_llm_error(sandboxes: ProjectSandboxes, tmp_path: Path, status: int) -> None:
     refused = {"error": {"status": status, "message": "maximum context length exceeded"}}
-    done = play(boxes, tmp_path, "llm_v0", [refused], after="repeat")
+    done = play(sandboxes, tmp_path, "llm_v0", [refused], after="repeat")
     assert done.ended.code is TerminationCode.LLM_ERROR
     assert done.patch == b""
 
 
-def test_empty_answers_are_an_llm_error(boxes: Boxes, tmp_path: Path) -> None:
-    done = play(boxes, tmp_path, "llm_v0", [{"text": ""}], after="repeat")
+def test_empty_answers_are_an_llm_error(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    done = play(sandboxes, tmp_path, "llm_v0", [{"text": ""}], after="repeat")
     assert done.ended.code is TerminationCode.LLM_ERROR
 
 
-def test_work_before_a_model_failure_can_be_graded(boxes: Boxes, tmp_path: Path) -> None:
-    done = play(boxes, tmp_path, "llm_v0", [harmless(1), {"error": {"status": 500}}], after="repeat")
+def test_work_before_a_model_failure_can_be_graded(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    done = play(sandboxes, tmp_path, "llm_v0", [harmless(1), {"error": {"status": 500}}], after="repeat")
     assert done.ended.code is TerminationCode.LLM_ERROR
     assert b"note1.txt" in done.patch
 
@@ -165,13 +167,13 @@ def test_agent_without_a_model_is_an_input_error(agent: str, tmp_path: Path) -> 
 # --- packed context ---------------------------------------------------------------------------------------------------
 
 
-def test_context_packer_shows_files_named_by_failing_tests(boxes: Boxes, tmp_path: Path) -> None:
-    done = play(boxes, tmp_path, "context_packer", [patch(RIGHT)])
+def test_context_packer_shows_files_named_by_failing_tests(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    done = play(sandboxes, tmp_path, "context_packer", [patch(RIGHT)])
     assert done.ended.rationale == "tests pass"
     opening = done.requests[0]["messages"][1]["content"]
     assert "### src/calc.py\n```\ndef mean(values):" in opening
     assert "### tests/test_calc.py" in opening
-    tools = [event.tool for event in done.here.of(ToolCallStarted)]
+    tools = [event.tool for event in done.recorded.of(ToolCallStarted)]
     assert tools == ["run", "list_files", "read_file", "read_file", "apply_patch", "run"]
 
 
@@ -182,7 +184,7 @@ def answer_json(**value: Any) -> dict[str, Any]:
     return {"text": f"Here you are:\n```json\n{json.dumps(value)}\n```"}
 
 
-def test_subagents_search_patch_and_test(boxes: Boxes, tmp_path: Path) -> None:
+def test_subagents_search_patch_and_test(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     answers = [
         answer_json(next="search", task="find median", why="it fails"),
         call("search", query="median"),
@@ -190,12 +192,12 @@ def test_subagents_search_patch_and_test(boxes: Boxes, tmp_path: Path) -> None:
         answer_json(next="patch", task="sort first"),
         fenced(RIGHT),
     ]
-    done = play(boxes, tmp_path, "subagents", answers)
+    done = play(sandboxes, tmp_path, "subagents", answers)
     assert (done.ended.code, done.ended.rationale) == (STOPPED, "tests pass")
     assert b"sorted(values)" in done.patch
     graph = [
         (delegation.parent, delegation.child, delegation.role, delegation.task.text)
-        for delegation in done.here.of(Delegation)
+        for delegation in done.recorded.of(Delegation)
     ]
     assert graph == [
         ("subagents", "router", "router", "round 1: who works next?"),
@@ -206,7 +208,7 @@ def test_subagents_search_patch_and_test(boxes: Boxes, tmp_path: Path) -> None:
     assert '"summary":"in calc"' in done.requests[-1]["messages"][1]["content"]
 
 
-def test_each_role_has_only_its_own_tools(boxes: Boxes, tmp_path: Path) -> None:
+def test_each_role_has_only_its_own_tools(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     answers = [
         answer_json(next="search", task="find it"),
         patch(RIGHT),
@@ -214,44 +216,46 @@ def test_each_role_has_only_its_own_tools(boxes: Boxes, tmp_path: Path) -> None:
         answer_json(summary="nothing"),
         answer_json(next="stop", why="enough"),
     ]
-    done = play(boxes, tmp_path, "subagents", answers)
+    done = play(sandboxes, tmp_path, "subagents", answers)
     assert (done.ended.code, done.ended.rationale) == (STOPPED, "router stopped: enough")
     assert done.patch == b""
     offered = [[tool["function"]["name"] for tool in body.get("tools", [])] for body in done.requests]
     assert offered == [[], *[["list_files", "read_file", "search"]] * 3, []]
 
 
-def test_advice_of_the_tester_reaches_other_roles(boxes: Boxes, tmp_path: Path) -> None:
+def test_advice_of_the_tester_reaches_other_roles(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     answers = [
         answer_json(next="test", task="what is wrong?"),
         answer_json(passed=False, recommendation="sort the values", suspects=["src/calc.py"]),
         answer_json(next="patch", task="do as advised"),
         fenced(RIGHT),
     ]
-    done = play(boxes, tmp_path, "subagents", answers)
+    done = play(sandboxes, tmp_path, "subagents", answers)
     assert done.ended.rationale == "tests pass"
     assert "sort the values" in done.requests[-1]["messages"][1]["content"]
 
 
 @pytest.mark.parametrize("nonsense", ["I would search.", '{"next": "dance"}', "[]", '{"next": '])
-def test_unreadable_router_answers_end_the_agent(boxes: Boxes, tmp_path: Path, nonsense: str) -> None:
-    done = play(boxes, tmp_path, "subagents", [{"text": nonsense}], after="repeat")
+def test_unreadable_router_answers_end_the_agent(sandboxes: ProjectSandboxes, tmp_path: Path, nonsense: str) -> None:
+    done = play(sandboxes, tmp_path, "subagents", [{"text": nonsense}], after="repeat")
     assert done.ended.code is STOPPED
     assert done.ended.rationale.startswith("gave up: 3 unreadable answers in a row")
     assert len(done.requests) == 3
 
 
-def test_patcher_without_a_diff_is_reported_to_the_router(boxes: Boxes, tmp_path: Path) -> None:
+def test_patcher_without_a_diff_is_reported_to_the_router(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     answers = [answer_json(next="patch", task="go"), {"text": "I cannot."}, answer_json(next="stop", why="no patch")]
-    done = play(boxes, tmp_path, "subagents", answers)
+    done = play(sandboxes, tmp_path, "subagents", answers)
     assert "there is no diff in it" in done.requests[-1]["messages"][1]["content"]
     assert done.ended.code is STOPPED
 
 
 @pytest.mark.req("R-15")
 @pytest.mark.parametrize("agent, count", [("llm_v0", 1), ("context_packer", 1), ("subagents", 4)])
-def test_prompt_version_has_name_and_digest(boxes: Boxes, tmp_path: Path, agent: str, count: int) -> None:
-    done = play(boxes, tmp_path, agent, [{"text": "no"}], tests=None, after="repeat")
+def test_prompt_version_has_name_and_digest(
+    sandboxes: ProjectSandboxes, tmp_path: Path, agent: str, count: int
+) -> None:
+    done = play(sandboxes, tmp_path, agent, [{"text": "no"}], tests=None, after="repeat")
     assert done.requests
     setup = AgentSetup("t", tmp_path, model=_NoModel())
     versions = str(getattr(make_agent(agent, setup), "prompt_version", "")).split(" ")

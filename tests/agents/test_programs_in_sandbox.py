@@ -16,77 +16,81 @@ from agentbench.tools.rules import Caps, Rules
 from agentbench.trace.events import ToolCallFinished, WorkspaceMutated
 from agentbench.tree.entry import Tree
 from agentbench.workspace.diff.extract import extract
-from tests.tools.boxes import Boxes
-from tests.tools.places import Place
+from tests.tools.project_sandboxes import ProjectSandboxes
+from tests.tools.recorded_session import RecordedSession
 
 pytestmark = pytest.mark.req("T-04")
 
 
-def run_command(boxes: Boxes, tmp_path: Path, line: str, rules: Rules | None = None) -> tuple[AgentExit, Place, bytes]:
+def run_command(
+    sandboxes: ProjectSandboxes, tmp_path: Path, line: str, rules: Rules | None = None
+) -> tuple[AgentExit, RecordedSession, bytes]:
     """Run a command agent. Return its exit, its session and its patch."""
     setup = AgentSetup("t", tmp_path, command=line)
-    with boxes.open(tmp_path, rules) as here:
-        ended = run_session(make_agent("command", setup), here.session)
-        here.session._context.sandbox.kill_processes()
-        return ended, here, extract_patch(boxes.prepared.base_tree, here)
+    with sandboxes.open(tmp_path, rules) as recorded:
+        ended = run_session(make_agent("command", setup), recorded.session)
+        recorded.session._context.sandbox.kill_processes()
+        return ended, recorded, extract_patch(sandboxes.prepared.base_tree, recorded)
 
 
-def extract_patch(base: Tree, here: Place) -> bytes:
-    return extract(base, here.session._context.sandbox.tree(), generated=DEFAULT_GENERATED).patch
+def extract_patch(base: Tree, recorded: RecordedSession) -> bytes:
+    return extract(base, recorded.session._context.sandbox.tree(), generated=DEFAULT_GENERATED).patch
 
 
-def test_program_gets_files_and_briefing_in_the_workspace(boxes: Boxes, tmp_path: Path) -> None:
+def test_program_gets_files_and_briefing_in_the_workspace(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     files = tmp_path / "agent"
     files.mkdir()
     (files / "solve.sh").write_text(
         'echo "$(cat "$AB_BRIEFING")" > told; pwd; touch "$AB_AGENT_FILES/x" && exit 9; exit 0'
     )
     setup = AgentSetup("t", tmp_path, command='sh "$AB_AGENT_FILES/solve.sh"', files=files)
-    with boxes.open(tmp_path, mounts=agent_mounts(setup)) as here:
-        ended = run_session(make_agent("command", setup), here.session)
+    with sandboxes.open(tmp_path, mounts=agent_mounts(setup)) as recorded:
+        ended = run_session(make_agent("command", setup), recorded.session)
         assert ended.code is TerminationCode.AGENT_STOPPED, ended
-        assert b"+do it\n" in extract_patch(boxes.prepared.base_tree, here)
-        assert b"solve" not in extract_patch(boxes.prepared.base_tree, here)
-        (finished,) = here.of(ToolCallFinished)
+        assert b"+do it\n" in extract_patch(sandboxes.prepared.base_tree, recorded)
+        assert b"solve" not in extract_patch(sandboxes.prepared.base_tree, recorded)
+        (finished,) = recorded.of(ToolCallFinished)
         assert finished.stdout.text == "/workspace\n"
-        assert ended.evidence == (here.session.last_event,)
+        assert ended.evidence == (recorded.session.last_event,)
     assert [path.name for path in files.iterdir()] == ["solve.sh"]
 
 
-def test_work_of_a_failing_program_can_be_graded(boxes: Boxes, tmp_path: Path) -> None:
-    ended, here, patch = run_command(boxes, tmp_path, "echo x > made; echo why >&2; exit 7")
+def test_work_of_a_failing_program_can_be_graded(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    ended, recorded, patch = run_command(sandboxes, tmp_path, "echo x > made; echo why >&2; exit 7")
     assert (ended.code, ended.rationale) == (TerminationCode.AGENT_CRASHED, "program ended with exit status 7")
     assert b"+x\n" in patch
-    (finished,) = here.of(ToolCallFinished)
+    (finished,) = recorded.of(ToolCallFinished)
     assert (finished.exit_code, finished.stderr.text) == (7, "why\n")
 
 
-def test_missing_program_is_an_exit(boxes: Boxes, tmp_path: Path) -> None:
-    ended, _, patch = run_command(boxes, tmp_path, "no-such-program --solve")
+def test_missing_program_is_an_exit(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    ended, _, patch = run_command(sandboxes, tmp_path, "no-such-program --solve")
     assert ended.code is TerminationCode.AGENT_CRASHED
     assert patch == b""
 
 
 @pytest.mark.req("R-10")
-def test_hanging_program_is_ended_by_the_wall_clock(boxes: Boxes, tmp_path: Path) -> None:
+def test_hanging_program_is_ended_by_the_wall_clock(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     rules = Rules(caps=Caps(wall_sec=2))
-    ended, here, patch = run_command(boxes, tmp_path, "echo x > made; trap '' TERM; while :; do sleep 5; done", rules)
+    ended, recorded, patch = run_command(
+        sandboxes, tmp_path, "echo x > made; trap '' TERM; while :; do sleep 5; done", rules
+    )
     assert ended.code is TerminationCode.WALL_CAP
     assert b"+x\n" in patch
-    (finished,) = here.of(ToolCallFinished)
+    (finished,) = recorded.of(ToolCallFinished)
     assert finished.timed_out
 
 
-def test_daemons_of_a_program_are_killed_at_its_end(boxes: Boxes, tmp_path: Path) -> None:
+def test_daemons_of_a_program_are_killed_at_its_end(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     line = "setsid sh -c 'trap \"\" TERM HUP; exec >/dev/null 2>&1; sleep 1; echo planted > late; sleep 100' & exit 0"
-    with boxes.open(tmp_path) as here:
-        ended = run_session(make_agent("command", AgentSetup("t", tmp_path, command=line)), here.session)
-        sandbox = here.session._context.sandbox
+    with sandboxes.open(tmp_path) as recorded:
+        ended = run_session(make_agent("command", AgentSetup("t", tmp_path, command=line)), recorded.session)
+        sandbox = recorded.session._context.sandbox
         assert ended.code is TerminationCode.AGENT_STOPPED
         assert sandbox.kill_processes() == 0
-        (finished,) = here.of(ToolCallFinished)
+        (finished,) = recorded.of(ToolCallFinished)
         assert finished.killed_processes >= 1
-        assert extract_patch(boxes.prepared.base_tree, here) == b""
+        assert extract_patch(sandboxes.prepared.base_tree, recorded) == b""
 
 
 @pytest.mark.parametrize(
@@ -108,42 +112,42 @@ def test_daemons_of_a_program_are_killed_at_its_end(boxes: Boxes, tmp_path: Path
         "chmod -R 000 /workspace; exit 0",
     ],
 )
-def test_hostile_program_ends_with_an_exit_and_evidence(boxes: Boxes, tmp_path: Path, line: str) -> None:
+def test_hostile_program_ends_with_an_exit_and_evidence(sandboxes: ProjectSandboxes, tmp_path: Path, line: str) -> None:
     rules = Rules(caps=Caps(wall_sec=2), generated=DEFAULT_GENERATED)
-    ended, here, patch = run_command(boxes, tmp_path, line, rules)
+    ended, recorded, patch = run_command(sandboxes, tmp_path, line, rules)
     assert ended.code in {TerminationCode.AGENT_STOPPED, TerminationCode.AGENT_CRASHED, TerminationCode.WALL_CAP}
     assert ended.evidence
-    text = here.log_path.read_text()
+    text = recorded.log_path.read_text()
     assert "root:x:" not in text
     assert "\x1b" not in text
-    assert here.log_path.stat().st_size < 1_000_000
+    assert recorded.log_path.stat().st_size < 1_000_000
     assert b"root:x:" not in patch
 
 
-def test_reference_script_leaves_only_its_changes(boxes: Boxes, tmp_path: Path) -> None:
+def test_reference_script_leaves_only_its_changes(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     script = tmp_path / "reference.py"
     script.write_text("#!/usr/bin/env python3\nimport sys\nopen('made', 'w').write('x\\n')\nprint(sys.argv[0])\n")
-    with boxes.open(tmp_path) as here:
-        ended = run_session(make_agent("reference", AgentSetup("t", tmp_path, reference=script)), here.session)
+    with sandboxes.open(tmp_path) as recorded:
+        ended = run_session(make_agent("reference", AgentSetup("t", tmp_path, reference=script)), recorded.session)
         assert ended.code is TerminationCode.AGENT_STOPPED, ended
-        (mutated,) = here.of(WorkspaceMutated)
+        (mutated,) = recorded.of(WorkspaceMutated)
         assert [file.path for file in mutated.files] == ["made"]
-        (finished,) = here.of(ToolCallFinished)
+        (finished,) = recorded.of(ToolCallFinished)
         place = finished.stdout.text.strip()
         assert place.startswith("/tmp/")
-        assert here.session._context.sandbox.run(Command(argv=("ls", place))).exit_code != 0
+        assert recorded.session._context.sandbox.run(Command(argv=("ls", place))).exit_code != 0
 
 
-def test_failing_reference_script_is_reported(boxes: Boxes, tmp_path: Path) -> None:
+def test_failing_reference_script_is_reported(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     script = tmp_path / "solve"
     script.write_text("echo partly > made\nexit 4\n")
-    with boxes.open(tmp_path) as here:
-        ended = run_session(make_agent("reference", AgentSetup("t", tmp_path, reference=script)), here.session)
+    with sandboxes.open(tmp_path) as recorded:
+        ended = run_session(make_agent("reference", AgentSetup("t", tmp_path, reference=script)), recorded.session)
         assert ended.code is TerminationCode.AGENT_CRASHED
         assert "exit status 4" in ended.rationale
 
 
-def test_scripted_tool_calls_solve_a_task(boxes: Boxes, tmp_path: Path) -> None:
+def test_scripted_tool_calls_solve_a_task(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     (tmp_path / "scripted.yaml").write_text(
         "steps:\n"
         "  - search: {query: def median}\n"
@@ -156,7 +160,7 @@ def test_scripted_tool_calls_solve_a_task(boxes: Boxes, tmp_path: Path) -> None:
         "        +    return sorted(values)[len(values) // 2]\n"
         "  - run: {command: grep -c sorted src/calc.py}\n"
     )
-    with boxes.open(tmp_path) as here:
-        ended = run_session(make_agent("scripted", AgentSetup("t", tmp_path)), here.session)
+    with sandboxes.open(tmp_path) as recorded:
+        ended = run_session(make_agent("scripted", AgentSetup("t", tmp_path)), recorded.session)
         assert ended.rationale == "script finished: 3 calls, 0 with an error"
-        assert b"+    return sorted" in extract_patch(boxes.prepared.base_tree, here)
+        assert b"+    return sorted" in extract_patch(sandboxes.prepared.base_tree, recorded)

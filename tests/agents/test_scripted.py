@@ -12,8 +12,8 @@ from agentbench.agents.scripted import load_script
 from agentbench.core.errors import ContractError, InputError
 from agentbench.core.reasons import TerminationCode
 from agentbench.trace.events import ToolCallFinished, ToolCallStarted
-from tests.tools.conftest import OpenPlace
-from tests.tools.places import fill
+from tests.tools.conftest import OpenSession
+from tests.tools.recorded_session import fill
 
 pytestmark = pytest.mark.req("T-04")
 
@@ -33,15 +33,20 @@ steps:
 """
 
 
-def test_script_runs_to_its_end_despite_errors(place: OpenPlace, workspace: Path, tmp_path: Path) -> None:
+def test_script_runs_to_its_end_despite_errors(open_session: OpenSession, workspace: Path, tmp_path: Path) -> None:
     fill(workspace, {"a": "1\n"})
     (tmp_path / "scripted.yaml").write_text(SCRIPT)
-    here = place()
-    ended = run_session(make_agent("scripted", AgentSetup("t", tmp_path)), here.session)
+    recorded = open_session()
+    ended = run_session(make_agent("scripted", AgentSetup("t", tmp_path)), recorded.session)
     assert ended.code is TerminationCode.AGENT_STOPPED
     assert ended.rationale == "script finished: 4 calls, 1 with an error"
-    assert [call.tool for call in here.of(ToolCallStarted)] == ["list_files", "apply_patch", "read_file", "read_file"]
-    assert [call.ok for call in here.of(ToolCallFinished)] == [True, True, True, False]
+    assert [call.tool for call in recorded.of(ToolCallStarted)] == [
+        "list_files",
+        "apply_patch",
+        "read_file",
+        "read_file",
+    ]
+    assert [call.ok for call in recorded.of(ToolCallFinished)] == [True, True, True, False]
     assert (workspace / "a").read_text() == "2\n"
 
 

@@ -12,14 +12,14 @@ from agentbench.models.client.service import RetryPolicy, ServiceUpstream, Timeo
 from agentbench.models.dialects.translation import TranslatedUpstream
 from agentbench.models.keys import Secret
 from agentbench.models.upstream import Upstream
-from tests.models.rig import Rig
+from tests.models.metered_gateway import MeteredGateway
 from tests.models.service import Behaviour, Server
 
 KEY = "sk-test-" + "k" * 32
 QUICK = RetryPolicy(tries=3, first_sec=0.01, max_sec=0.02, deadline_sec=20)
 
 Serve = Callable[..., Server]
-OpenRig = Callable[..., Rig]
+OpenMetered = Callable[..., MeteredGateway]
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def transport() -> Iterator[Transport]:
 
 
 @pytest.fixture
-def reach(serve: Serve, transport: Transport) -> Callable[..., ServiceUpstream]:
+def upstream_for(serve: Serve, transport: Transport) -> Callable[..., ServiceUpstream]:
     """Return an upstream for a service with the given behaviours."""
 
     def make(
@@ -61,14 +61,14 @@ def reach(serve: Serve, transport: Transport) -> Callable[..., ServiceUpstream]:
 
 
 @pytest.fixture
-def open_rig(tmp_path: Path) -> Iterator[OpenRig]:
-    rigs: list[Rig] = []
+def open_metered(tmp_path: Path) -> Iterator[OpenMetered]:
+    gateways: list[MeteredGateway] = []
 
-    def make(upstream: Upstream, **options: Any) -> Rig:
+    def make(upstream: Upstream, **options: Any) -> MeteredGateway:
         spoken = upstream if upstream.dialects == frozenset(Dialect) else TranslatedUpstream(upstream)
-        rigs.append(Rig(tmp_path / f"rig{len(rigs)}", spoken, **options))
-        return rigs[-1]
+        gateways.append(MeteredGateway(tmp_path / f"gateway{len(gateways)}", spoken, **options))
+        return gateways[-1]
 
     yield make
-    for rig in rigs:
-        rig.close()
+    for metered in gateways:
+        metered.close()

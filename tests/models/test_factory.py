@@ -18,8 +18,8 @@ from agentbench.models.presets import bundled_presets, choose, endpoint_of, load
 from agentbench.models.reply_parsing import find_patch
 from agentbench.models.scripted import load_script
 from agentbench.models.upstream import ModelRequest
-from tests.models.conftest import OpenRig
-from tests.models.rig import PROMPT, script
+from tests.models.conftest import OpenMetered
+from tests.models.metered_gateway import PROMPT, script
 
 PRESETS = bundled_presets()
 PRICE_EXAMPLE = Path(__file__).parents[2] / "configs/prices/example.csv"
@@ -258,13 +258,13 @@ def test_json_that_is_not_an_object_is_refused(text: str) -> None:
 # --- scripts ---------------------------------------------------------------------------------------------------------
 
 
-def test_script_skips_unmatched_answers_and_then_ends(open_rig: OpenRig) -> None:
-    rig = open_rig(script({"text": "no", "when": "2 failed"}, {"text": "yes"})).open_gateway()
-    assert rig.openai().chat.completions.create(model="m", messages=PROMPT).choices[0].message.content == "yes"
+def test_script_skips_unmatched_answers_and_then_ends(open_metered: OpenMetered) -> None:
+    metered = open_metered(script({"text": "no", "when": "2 failed"}, {"text": "yes"})).open_gateway()
+    assert metered.openai().chat.completions.create(model="m", messages=PROMPT).choices[0].message.content == "yes"
     import openai
 
     with pytest.raises(openai.BadRequestError, match="2 answers"):
-        rig.openai().chat.completions.create(model="m", messages=PROMPT)
+        metered.openai().chat.completions.create(model="m", messages=PROMPT)
 
 
 @pytest.mark.parametrize(
@@ -280,15 +280,15 @@ def test_invalid_script_is_an_input_error(tmp_path: Path, text: str) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_factory_builds_scripted_models_and_refuses_missing_files(tmp_path: Path, open_rig: OpenRig) -> None:
+def test_factory_builds_scripted_models_and_refuses_missing_files(tmp_path: Path, open_metered: OpenMetered) -> None:
     from agentbench.models.metered_model import LogSink
     from agentbench.models.protocol import user
 
     file = tmp_path / "s.yaml"
     file.write_text("answers: [{text: hello}]\n")
     factory = ModelFactory(Keys({}))
-    rig = open_rig(script())
-    order = ModelParams(factory.ledger.attempt("t", Caps.of(usd=1)), LogSink(rig.log, rig.blobs))
+    metered = open_metered(script())
+    order = ModelParams(factory.ledger.attempt("t", Caps.of(usd=1)), LogSink(metered.log, metered.blobs))
     choice = factory.choose(f"scripted:{file}")
     assert factory.check(choice) is None
     metered_model = factory.metered_model(choice, order)

@@ -14,8 +14,8 @@ from agentbench.models.client.endpoint import Dialect
 from agentbench.models.faults import Rejected
 from agentbench.models.forbidden_requests import forbidden_parts, without_forbidden_parts
 from agentbench.models.upstream import ModelRequest, ModelResponse
-from tests.models.conftest import OpenRig
-from tests.models.rig import PROMPT
+from tests.models.conftest import OpenMetered
+from tests.models.metered_gateway import PROMPT
 
 pytestmark = pytest.mark.req("T-05", "R-09")
 
@@ -111,20 +111,20 @@ class _Heard:
         raise ModelFault("heard")
 
 
-def test_forbidden_parts_are_logged_but_not_sent(open_rig: OpenRig) -> None:
+def test_forbidden_parts_are_logged_but_not_sent(open_metered: OpenMetered) -> None:
     heard = _Heard()
-    rig = open_rig(heard).open_gateway()
+    metered = open_metered(heard).open_gateway()
     with pytest.raises(openai.APIError):
-        rig.openai().responses.create(model="m", input="hi", tools=[{"type": "web_search"}], store=False)
+        metered.openai().responses.create(model="m", input="hi", tools=[{"type": "web_search"}], store=False)
     assert heard.bodies == [{"input": "hi", "model": "vendor/model", "store": False}]
-    assert rig.requests()[0].parameters["left_out"] == "web_search"
+    assert metered.requests()[0].parameters["left_out"] == "web_search"
     with pytest.raises(openai.BadRequestError, match="must not fetch"):
-        rig.openai().chat.completions.create(
+        metered.openai().chat.completions.create(
             model="m",
             messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": ADDRESS}}]}],
         )
     assert len(heard.bodies) == 1
-    assert [response.status for response in rig.responses()][1] == "rejected"
+    assert [response.status for response in metered.responses()][1] == "rejected"
 
 
 JSON = st.recursive(

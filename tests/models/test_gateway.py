@@ -23,8 +23,8 @@ from agentbench.models.ledger import Caps, Ledger
 from agentbench.models.metered_model import ModelIdentity
 from agentbench.policy.prices import parse_prices
 from agentbench.trace.redaction import Redactor
-from tests.models.conftest import KEY, OpenRig, Serve
-from tests.models.rig import PROMPT, Rig, script
+from tests.models.conftest import KEY, OpenMetered, Serve
+from tests.models.metered_gateway import PROMPT, MeteredGateway, script
 from tests.models.service import (
     Behaviour,
     bad_stream,
@@ -58,9 +58,9 @@ ANTHROPIC_TOOLS: list[Any] = [{"name": "run", "input_schema": {"type": "object"}
 
 
 @pytest.mark.req("T-05")
-def test_openai_chat(open_rig: OpenRig) -> None:
-    rig = open_rig(script(CALLS)).open_gateway()
-    got = rig.openai().chat.completions.create(model="gpt-x", messages=PROMPT, tools=CHAT_TOOLS)
+def test_openai_chat(open_metered: OpenMetered) -> None:
+    metered = open_metered(script(CALLS)).open_gateway()
+    got = metered.openai().chat.completions.create(model="gpt-x", messages=PROMPT, tools=CHAT_TOOLS)
     message = got.choices[0].message
     assert message.content == CALLS["text"]
     assert [
@@ -72,11 +72,11 @@ def test_openai_chat(open_rig: OpenRig) -> None:
 
 @pytest.mark.req("T-05")
 @pytest.mark.parametrize("asked", [True, False])
-def test_openai_chat_stream(open_rig: OpenRig, asked: bool) -> None:
-    rig = open_rig(script(CALLS)).open_gateway()
+def test_openai_chat_stream(open_metered: OpenMetered, asked: bool) -> None:
+    metered = open_metered(script(CALLS)).open_gateway()
     options: dict[str, Any] = {"stream_options": {"include_usage": True}} if asked else {}
     text, arguments, usages = "", {0: "", 1: ""}, 0
-    for chunk in rig.openai().chat.completions.create(
+    for chunk in metered.openai().chat.completions.create(
         model="gpt-x", messages=PROMPT, tools=CHAT_TOOLS, stream=True, **options
     ):
         usages += chunk.usage is not None
@@ -89,13 +89,13 @@ def test_openai_chat_stream(open_rig: OpenRig, asked: bool) -> None:
     assert text == CALLS["text"]
     assert [json.loads(a) for a in arguments.values()] == [w for _, w in WANTED]
     assert usages == asked, "a client that did not ask must not see the chunk without choices"
-    assert rig.responses()[0].prompt_tokens == 100
+    assert metered.responses()[0].prompt_tokens == 100
 
 
 @pytest.mark.req("T-05")
-def test_openai_responses(open_rig: OpenRig) -> None:
-    rig = open_rig(script(CALLS)).open_gateway()
-    got = rig.openai().responses.create(model="gpt-x", input="hi", instructions="be brief", tools=FLAT_TOOLS)
+def test_openai_responses(open_metered: OpenMetered) -> None:
+    metered = open_metered(script(CALLS)).open_gateway()
+    got = metered.openai().responses.create(model="gpt-x", input="hi", instructions="be brief", tools=FLAT_TOOLS)
     assert got.output_text == CALLS["text"]
     assert [(c.name, json.loads(c.arguments)) for c in got.output if c.type == "function_call"] == WANTED
     assert got.usage is not None
@@ -107,22 +107,22 @@ def test_openai_responses(open_rig: OpenRig) -> None:
 
 
 @pytest.mark.req("T-05")
-def test_openai_responses_stream(open_rig: OpenRig) -> None:
-    rig = open_rig(script(CALLS)).open_gateway()
-    with rig.openai().responses.stream(model="gpt-x", input=PROMPT, tools=FLAT_TOOLS) as stream:
+def test_openai_responses_stream(open_metered: OpenMetered) -> None:
+    metered = open_metered(script(CALLS)).open_gateway()
+    with metered.openai().responses.stream(model="gpt-x", input=PROMPT, tools=FLAT_TOOLS) as stream:
         numbers = [event.sequence_number for event in stream if hasattr(event, "sequence_number")]
         got = stream.get_final_response()
     assert numbers == sorted(set(numbers))
     assert got.status == "completed"
     assert got.output_text == CALLS["text"]
     assert [(c.name, json.loads(c.arguments)) for c in got.output if c.type == "function_call"] == WANTED
-    assert rig.responses()[0].completion_tokens == 20
+    assert metered.responses()[0].completion_tokens == 20
 
 
 @pytest.mark.req("T-05")
-def test_anthropic_messages(open_rig: OpenRig) -> None:
-    rig = open_rig(script(CALLS)).open_gateway()
-    got = rig.anthropic().messages.create(
+def test_anthropic_messages(open_metered: OpenMetered) -> None:
+    metered = open_metered(script(CALLS)).open_gateway()
+    got = metered.anthropic().messages.create(
         model="claude-x", max_tokens=100, system="be brief", messages=PROMPT, tools=ANTHROPIC_TOOLS
     )
     assert got.stop_reason == "tool_use"
@@ -132,9 +132,9 @@ def test_anthropic_messages(open_rig: OpenRig) -> None:
 
 
 @pytest.mark.req("T-05")
-def test_anthropic_messages_stream(open_rig: OpenRig) -> None:
-    rig = open_rig(script(CALLS)).open_gateway()
-    with rig.anthropic().messages.stream(
+def test_anthropic_messages_stream(open_metered: OpenMetered) -> None:
+    metered = open_metered(script(CALLS)).open_gateway()
+    with metered.anthropic().messages.stream(
         model="claude-x", max_tokens=100, messages=PROMPT, tools=ANTHROPIC_TOOLS
     ) as stream:
         text = "".join(stream.text_stream)
@@ -146,35 +146,37 @@ def test_anthropic_messages_stream(open_rig: OpenRig) -> None:
 
 
 @pytest.mark.req("T-05")
-def test_models_and_token_counts_for_both_clients(open_rig: OpenRig) -> None:
-    rig = open_rig(script()).open_gateway()
-    assert [m.id for m in rig.openai().models.list()] == ["vendor/model"]
-    assert [m.id for m in rig.anthropic().models.list()] == ["vendor/model"]
-    counted = rig.anthropic().messages.count_tokens(model="x", messages=[{"role": "user", "content": "word " * 100}])
+def test_models_and_token_counts_for_both_clients(open_metered: OpenMetered) -> None:
+    metered = open_metered(script()).open_gateway()
+    assert [m.id for m in metered.openai().models.list()] == ["vendor/model"]
+    assert [m.id for m in metered.anthropic().models.list()] == ["vendor/model"]
+    counted = metered.anthropic().messages.count_tokens(
+        model="x", messages=[{"role": "user", "content": "word " * 100}]
+    )
     assert 50 <= counted.input_tokens <= 250
-    assert rig.requests() == []
+    assert metered.requests() == []
 
 
 @pytest.mark.req("T-05", "R-09")
 def test_service_gets_pinned_model_and_key_but_no_client_headers(
-    open_rig: OpenRig, serve: Serve, transport: Any
+    open_metered: OpenMetered, serve: Serve, transport: Any
 ) -> None:
     from agentbench.models.client.endpoint import Endpoint
     from agentbench.models.keys import Secret
 
     server = serve(good)
-    rig = open_rig(ServiceUpstream(Endpoint("test", server.url, Secret("K", KEY)), transport)).open_gateway()
-    rig.metered_model.identity = ModelIdentity("test", "pinned/model", {"temperature": 0.5})
-    with rig.anthropic().messages.stream(model="claude-x", max_tokens=9, messages=PROMPT) as stream:
+    metered = open_metered(ServiceUpstream(Endpoint("test", server.url, Secret("K", KEY)), transport)).open_gateway()
+    metered.metered_model.identity = ModelIdentity("test", "pinned/model", {"temperature": 0.5})
+    with metered.anthropic().messages.stream(model="claude-x", max_tokens=9, messages=PROMPT) as stream:
         assert "".join(stream.text_stream) == "hello"
     path, headers, body = server.seen[0]
     assert path == "/v1/chat/completions"
     assert headers["authorization"] == f"Bearer {KEY}"
     assert not any(name.startswith(("x-stainless", "anthropic", "x-api-key")) for name in headers)
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("pinned/model", 0.5, 9)
-    events = (rig.folder / "events.jsonl").read_text()
+    events = (metered.folder / "events.jsonl").read_text()
     assert KEY not in events
-    assert rig.requests()[0].parameters["asked_model"] == "claude-x"
+    assert metered.requests()[0].parameters["asked_model"] == "claude-x"
 
 
 # --- budget ----------------------------------------------------------------------------------------------------------
@@ -183,35 +185,35 @@ PRICES = parse_prices(b"action_type,unit,unit_price,notes\nllm_request,token,0.0
 
 
 @pytest.mark.req("T-05", "M-05")
-def test_spent_budget_is_an_api_error_without_upstream_request(open_rig: OpenRig) -> None:
-    rig = open_rig(script(CALLS, after="repeat"), caps=Caps.of(usd=0.1), prices=PRICES).open_gateway()
-    rig.openai().chat.completions.create(model="m", messages=PROMPT)
+def test_spent_budget_is_an_api_error_without_upstream_request(open_metered: OpenMetered) -> None:
+    metered = open_metered(script(CALLS, after="repeat"), caps=Caps.of(usd=0.1), prices=PRICES).open_gateway()
+    metered.openai().chat.completions.create(model="m", messages=PROMPT)
     with pytest.raises(openai.RateLimitError, match="attempt's budget is spent") as quota:
-        rig.openai().chat.completions.create(model="m", messages=PROMPT)
+        metered.openai().chat.completions.create(model="m", messages=PROMPT)
     assert quota.value.code == "insufficient_quota"
     with pytest.raises(openai.RateLimitError):
-        rig.openai().responses.create(model="m", input="hi")
+        metered.openai().responses.create(model="m", input="hi")
     with pytest.raises(openai.RateLimitError):
-        rig.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)
+        metered.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)
     with pytest.raises(anthropic.APIStatusError, match="attempt's budget is spent") as billing:
-        rig.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT)
+        metered.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT)
     assert billing.value.status_code == 402
-    assert rig.metered_model.stopped is not None
-    assert rig.metered_model.stopped.code == "cost_cap"
-    assert [r.status for r in rig.responses()] == ["ok"] + ["budget"] * 4
-    assert [r.cost_micro_usd for r in rig.responses()] == [120_000, 0, 0, 0, 0]
+    assert metered.metered_model.stopped is not None
+    assert metered.metered_model.stopped.code == "cost_cap"
+    assert [r.status for r in metered.responses()] == ["ok"] + ["budget"] * 4
+    assert [r.cost_micro_usd for r in metered.responses()] == [120_000, 0, 0, 0, 0]
 
 
 @pytest.mark.req("T-05")
-def test_clients_do_not_retry_a_spent_budget(open_rig: OpenRig) -> None:
-    rig = open_rig(script(CALLS), caps=Caps(tokens=0)).open_gateway()
+def test_clients_do_not_retry_a_spent_budget(open_metered: OpenMetered) -> None:
+    metered = open_metered(script(CALLS), caps=Caps(tokens=0)).open_gateway()
     with pytest.raises(openai.RateLimitError):
-        rig.openai(max_retries=4).chat.completions.create(model="m", messages=PROMPT)
+        metered.openai(max_retries=4).chat.completions.create(model="m", messages=PROMPT)
     with pytest.raises(anthropic.APIStatusError):
-        rig.anthropic(max_retries=4).messages.create(model="m", max_tokens=5, messages=PROMPT)
-    assert len(rig.requests()) == 2
-    assert rig.metered_model.stopped is not None
-    assert rig.metered_model.stopped.code == "token_cap"
+        metered.anthropic(max_retries=4).messages.create(model="m", max_tokens=5, messages=PROMPT)
+    assert len(metered.requests()) == 2
+    assert metered.metered_model.stopped is not None
+    assert metered.metered_model.stopped.code == "token_cap"
 
 
 # --- faults of the service -------------------------------------------------------------------------------------------
@@ -232,27 +234,27 @@ def test_clients_do_not_retry_a_spent_budget(open_rig: OpenRig) -> None:
 )
 @pytest.mark.req("T-05", "T-06")
 def test_service_fault_reaches_each_client_as_its_own_error(
-    open_rig: OpenRig, reach: Reach, behaviour: Behaviour, code: int, label: str
+    open_metered: OpenMetered, upstream_for: Reach, behaviour: Behaviour, code: int, label: str
 ) -> None:
-    rig = open_rig(reach(behaviour)).open_gateway()
+    metered = open_metered(upstream_for(behaviour)).open_gateway()
     asks: list[Callable[[], object]] = [
-        lambda: rig.openai().chat.completions.create(model="m", messages=PROMPT),
-        lambda: rig.openai().responses.create(model="m", input="hi"),
-        lambda: rig.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT),
+        lambda: metered.openai().chat.completions.create(model="m", messages=PROMPT),
+        lambda: metered.openai().responses.create(model="m", input="hi"),
+        lambda: metered.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT),
     ]
     for ask in asks:
         with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)) as caught:
             ask()
         assert getattr(caught.value, "status_code", None) == code
-    assert [r.status for r in rig.responses()] == [label] * 3
-    assert all(r.error and r.cost_micro_usd == 0 for r in rig.responses())
-    assert rig.metered_model.fault is not None
+    assert [r.status for r in metered.responses()] == [label] * 3
+    assert all(r.error and r.cost_micro_usd == 0 for r in metered.responses())
+    assert metered.metered_model.fault is not None
 
 
 @pytest.mark.req("T-05")
-def test_single_500_is_retried_unnoticed(open_rig: OpenRig, reach: Reach) -> None:
-    rig = open_rig(reach(status(500), good)).open_gateway()
-    assert rig.openai().chat.completions.create(model="m", messages=PROMPT).choices[0].message.content == "hello"
+def test_single_500_is_retried_unnoticed(open_metered: OpenMetered, upstream_for: Reach) -> None:
+    metered = open_metered(upstream_for(status(500), good)).open_gateway()
+    assert metered.openai().chat.completions.create(model="m", messages=PROMPT).choices[0].message.content == "hello"
 
 
 @pytest.mark.parametrize(
@@ -264,18 +266,20 @@ def test_single_500_is_retried_unnoticed(open_rig: OpenRig, reach: Reach) -> Non
     ],
 )
 @pytest.mark.req("T-05", "T-06")
-def test_broken_stream_is_an_error_for_every_client(open_rig: OpenRig, reach: Reach, behaviour: Behaviour) -> None:
-    rig = open_rig(reach(behaviour)).open_gateway()
+def test_broken_stream_is_an_error_for_every_client(
+    open_metered: OpenMetered, upstream_for: Reach, behaviour: Behaviour
+) -> None:
+    metered = open_metered(upstream_for(behaviour)).open_gateway()
     asks: list[Callable[[], object]] = [
-        lambda: list(rig.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)),
-        lambda: [e for e in rig.openai().responses.create(model="m", input="hi", stream=True) if _fails(e)],
-        lambda: list(rig.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT, stream=True)),
+        lambda: list(metered.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)),
+        lambda: [e for e in metered.openai().responses.create(model="m", input="hi", stream=True) if _fails(e)],
+        lambda: list(metered.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT, stream=True)),
     ]
     for ask in asks:
         with pytest.raises((openai.APIError, anthropic.APIError)):
             ask()
-    assert {r.status for r in rig.responses()} <= {"truncated", "not_json"}
-    assert len(rig.responses()) == 3
+    assert {r.status for r in metered.responses()} <= {"truncated", "not_json"}
+    assert len(metered.responses()) == 3
 
 
 def _fails(event: Any) -> bool:
@@ -288,10 +292,10 @@ def _fails(event: Any) -> bool:
 
 
 @pytest.mark.req("T-05")
-def test_waiting_client_gets_keep_alives(open_rig: OpenRig, reach: Reach) -> None:
-    rig = open_rig(reach(slow(3.0))).open_gateway(KeepAliveIntervals(stream_sec=0.2, whole_sec=0.2))
+def test_waiting_client_gets_keep_alives(open_metered: OpenMetered, upstream_for: Reach) -> None:
+    metered = open_metered(upstream_for(slow(3.0))).open_gateway(KeepAliveIntervals(stream_sec=0.2, whole_sec=0.2))
     # Each client gives up after two seconds without data.
-    gpt, claude = rig.openai(timeout=2.0), rig.anthropic(timeout=2.0)
+    gpt, claude = metered.openai(timeout=2.0), metered.anthropic(timeout=2.0)
 
     def streamed() -> str:
         chunks = gpt.chat.completions.create(model="m", messages=PROMPT, stream=True)
@@ -317,31 +321,33 @@ def test_waiting_client_gets_keep_alives(open_rig: OpenRig, reach: Reach) -> Non
 
 
 @pytest.mark.req("T-05")
-def test_fault_after_a_keep_alive_is_reported(open_rig: OpenRig, reach: Reach) -> None:
+def test_fault_after_a_keep_alive_is_reported(open_metered: OpenMetered, upstream_for: Reach) -> None:
     def late(handler: Any, body: Any) -> None:
         time.sleep(0.6)
         status(400, "no")(handler, body)
 
-    rig = open_rig(reach(late)).open_gateway(KeepAliveIntervals(stream_sec=0.1, whole_sec=0.1))
+    metered = open_metered(upstream_for(late)).open_gateway(KeepAliveIntervals(stream_sec=0.1, whole_sec=0.1))
     # The status line is already sent, so the clients raise nothing: the error is in the JSON body.
-    chat = rig.openai().chat.completions.create(model="m", messages=PROMPT)
+    chat = metered.openai().chat.completions.create(model="m", messages=PROMPT)
     assert not chat.choices
     assert "answered 400" in chat.to_dict()["error"]["message"]  # type: ignore[index]
-    response = rig.openai().responses.create(model="m", input="hi")
+    response = metered.openai().responses.create(model="m", input="hi")
     assert (response.status, response.output) == ("failed", [])
     assert response.error is not None
     assert "answered 400" in response.error.message
-    message = rig.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT).to_dict()
+    message = metered.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT).to_dict()
     assert (message["type"], "content" in message) == ("error", False)
     assert "answered 400" in message["error"]["message"]  # type: ignore[index]
     with pytest.raises(openai.APIError, match="answered 400"):
-        list(rig.openai().chat.completions.create(model="m", messages=PROMPT, stream=True))
+        list(metered.openai().chat.completions.create(model="m", messages=PROMPT, stream=True))
     with pytest.raises(anthropic.APIStatusError, match="answered 400"):
-        list(rig.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT, stream=True))
+        list(metered.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT, stream=True))
 
 
 @pytest.mark.req("T-05")
-def test_disconnected_client_is_logged_as_abandoned(open_rig: OpenRig, serve: Serve, reach: Reach) -> None:
+def test_disconnected_client_is_logged_as_abandoned(
+    open_metered: OpenMetered, serve: Serve, upstream_for: Reach
+) -> None:
     def endless(handler: Any, body: Any) -> None:
         from tests.models.service import stream_chunks
 
@@ -350,82 +356,82 @@ def test_disconnected_client_is_logged_as_abandoned(open_rig: OpenRig, serve: Se
             handler.chunk(stream_chunks()[1])
             time.sleep(0.01)
 
-    rig = open_rig(reach(endless)).open_gateway()
-    stream = rig.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)
+    metered = open_metered(upstream_for(endless)).open_gateway()
+    stream = metered.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)
     next(iter(stream))
     stream.close()
-    _until(lambda: bool(rig.responses()))
-    (response,) = rig.responses()
+    _until(lambda: bool(metered.responses()))
+    (response,) = metered.responses()
     assert response.status == "abandoned"
     assert response.estimated
-    assert rig.account.statement().held.micro == 0
+    assert metered.account.statement().held.micro == 0
 
 
 @pytest.mark.req("T-05")
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_client_timeout_before_first_byte_cancels_upstream_request(
-    open_rig: OpenRig, reach: Reach, stream: bool
+    open_metered: OpenMetered, upstream_for: Reach, stream: bool
 ) -> None:
     noticed = [threading.Event(), threading.Event()]
-    rig = open_rig(reach(*map(until_gone, noticed), silence=60)).open_gateway()
+    metered = open_metered(upstream_for(*map(until_gone, noticed), silence=60)).open_gateway()
     with pytest.raises(openai.APITimeoutError):
-        rig.openai(timeout=1.0).chat.completions.create(model="m", messages=PROMPT, stream=stream)
+        metered.openai(timeout=1.0).chat.completions.create(model="m", messages=PROMPT, stream=stream)
     with pytest.raises(anthropic.APITimeoutError):
-        rig.anthropic(timeout=1.0).messages.create(model="m", max_tokens=5, messages=PROMPT, stream=stream)
+        metered.anthropic(timeout=1.0).messages.create(model="m", max_tokens=5, messages=PROMPT, stream=stream)
     assert [event.wait(10) for event in noticed] == [True, True]
-    _until(lambda: len(rig.responses()) == 2)
-    assert [response.status for response in rig.responses()] == ["abandoned"] * 2
-    assert rig.account.statement().held.micro == 0
+    _until(lambda: len(metered.responses()) == 2)
+    assert [response.status for response in metered.responses()] == ["abandoned"] * 2
+    assert metered.account.statement().held.micro == 0
 
 
 @pytest.mark.req("T-05")
-def test_concurrent_requests_run_in_parallel_and_are_logged(open_rig: OpenRig, reach: Reach) -> None:
+def test_concurrent_requests_run_in_parallel_and_are_logged(open_metered: OpenMetered, upstream_for: Reach) -> None:
     together = threading.Barrier(10, timeout=30)
 
     def when_all_are_here(handler: Any, body: Any) -> None:
         together.wait()
         good(handler, body)
 
-    rig = open_rig(reach(when_all_are_here)).open_gateway()
-    client = rig.openai()
+    metered = open_metered(upstream_for(when_all_are_here)).open_gateway()
+    client = metered.openai()
 
     def ask(_: int) -> str | None:
         return client.chat.completions.create(model="m", messages=PROMPT).choices[0].message.content
 
     with ThreadPoolExecutor(10) as pool:
         assert list(pool.map(ask, range(10))) == ["hello"] * 10
-    assert sorted(r.request_id for r in rig.requests()) == sorted(r.request_id for r in rig.responses())
-    assert [r.conversation_index for r in rig.requests()] == [2 * n for n in range(10)]
+    assert sorted(r.request_id for r in metered.requests()) == sorted(r.request_id for r in metered.responses())
+    assert [r.conversation_index for r in metered.requests()] == [2 * n for n in range(10)]
 
 
 @pytest.mark.req("T-05")
-def test_close_ends_open_requests_and_their_events(open_rig: OpenRig, reach: Reach) -> None:
-    rig = open_rig(reach(hang)).open_gateway()
+def test_close_ends_open_requests_and_their_events(open_metered: OpenMetered, upstream_for: Reach) -> None:
+    metered = open_metered(upstream_for(hang)).open_gateway()
     failed = threading.Event()
 
     def ask() -> None:
         with pytest.raises(openai.APIError):
-            rig.openai().chat.completions.create(model="m", messages=PROMPT)
+            metered.openai().chat.completions.create(model="m", messages=PROMPT)
         failed.set()
 
     thread = threading.Thread(target=ask)
     thread.start()
-    _until(lambda: bool(rig.requests()))
-    assert rig.gateway is not None
-    rig.gateway.close()
+    _until(lambda: bool(metered.requests()))
+    assert metered.gateway is not None
+    metered.gateway.close()
     thread.join(10)
     assert failed.is_set()
-    assert [r.status for r in rig.responses()] == ["abandoned"]
-    assert not (rig.folder / "gateway").exists()
+    assert [r.status for r in metered.responses()] == ["abandoned"]
+    assert not (metered.folder / "gateway").exists()
 
 
 # --- hostile clients -------------------------------------------------------------------------------------------------
 
 
-def _talk(rig: Rig, data: bytes) -> bytes:
+def _talk(metered: MeteredGateway, data: bytes) -> bytes:
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(10)
-    sock.connect(str(rig.folder / "gateway/mount/gateway.sock"))
+    sock.connect(str(metered.folder / "gateway/mount/gateway.sock"))
     got = b""
     try:
         sock.sendall(data)
@@ -465,11 +471,11 @@ def _talk(rig: Rig, data: bytes) -> bytes:
     ],
 )
 @pytest.mark.req("T-05")
-def test_malformed_requests_are_refused(open_rig: OpenRig, data: bytes, code: int) -> None:
-    rig = open_rig(script(CALLS)).open_gateway()
-    assert _talk(rig, data).startswith(b"HTTP/1.1 %d " % code)
-    assert rig.requests() == []
-    assert b" 200 " in _talk(rig, b"GET /v1/models HTTP/1.1\r\nconnection: close\r\n\r\n")
+def test_malformed_requests_are_refused(open_metered: OpenMetered, data: bytes, code: int) -> None:
+    metered = open_metered(script(CALLS)).open_gateway()
+    assert _talk(metered, data).startswith(b"HTTP/1.1 %d " % code)
+    assert metered.requests() == []
+    assert b" 200 " in _talk(metered, b"GET /v1/models HTTP/1.1\r\nconnection: close\r\n\r\n")
 
 
 def _asking(body: bytes, room: MemoryBudget) -> Connection:
@@ -497,17 +503,17 @@ def test_requests_cannot_exhaust_host_memory() -> None:
 
 
 @pytest.mark.req("T-05")
-def test_chunked_and_http10_clients_are_served(open_rig: OpenRig) -> None:
-    rig = open_rig(script({"text": "yes"}, after="repeat")).open_gateway()
+def test_chunked_and_http10_clients_are_served(open_metered: OpenMetered) -> None:
+    metered = open_metered(script({"text": "yes"}, after="repeat")).open_gateway()
     body = json.dumps({"model": "m", "messages": PROMPT}).encode()
     half = len(body) // 2
     chunked = b"%x\r\n%b\r\n%x;a=b\r\n%b\r\n0\r\n\r\n" % (half, body[:half], len(body) - half, body[half:])
     head = b"POST /v1/chat/completions HTTP/1.1\r\nexpect: 100-continue\r\nconnection: close\r\n"
-    got = _talk(rig, head + b"transfer-encoding: chunked\r\n\r\n" + chunked)
+    got = _talk(metered, head + b"transfer-encoding: chunked\r\n\r\n" + chunked)
     assert got.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK")
     streamed = json.dumps({"model": "m", "messages": PROMPT, "stream": True}).encode()
     old = b"POST /chat/completions HTTP/1.0\r\ncontent-length: %d\r\n\r\n%b" % (len(streamed), streamed)
-    got = _talk(rig, old)
+    got = _talk(metered, old)
     assert b"transfer-encoding" not in got
     assert got.endswith(b"data: [DONE]\n\n")
 
@@ -515,61 +521,65 @@ def test_chunked_and_http10_clients_are_served(open_rig: OpenRig) -> None:
 @pytest.mark.parametrize("name", ["model", "tool_choice", "stop"])
 @pytest.mark.parametrize("value", ['"%s"' % ("m" * 100_000), "[" * 950 + "]" * 950, "1" * 400, "1.5"])
 @pytest.mark.req("T-05", "E-03")
-def test_oversized_parameters_are_cut_in_events(open_rig: OpenRig, name: str, value: str) -> None:
-    rig = open_rig(script({"text": "yes"}, after="repeat")).open_gateway()
+def test_oversized_parameters_are_cut_in_events(open_metered: OpenMetered, name: str, value: str) -> None:
+    metered = open_metered(script({"text": "yes"}, after="repeat")).open_gateway()
     body = f'{{"messages": [], "{name}": {value}}}'.encode()
     head = b"POST /v1/chat/completions HTTP/1.1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-    assert _talk(rig, head + body).startswith(b"HTTP/1.1 ")
-    (asked,), (answered,) = rig.requests(), rig.responses()
+    assert _talk(metered, head + body).startswith(b"HTTP/1.1 ")
+    (asked,), (answered,) = metered.requests(), metered.responses()
     assert asked.request_id == answered.request_id
     assert len(json.dumps(asked.parameters)) < 2000
 
 
 @pytest.mark.req("E-10", "E-03")
-def test_secrets_in_a_conversation_are_redacted_in_events_and_blobs(open_rig: OpenRig) -> None:
+def test_secrets_in_a_conversation_are_redacted_in_events_and_blobs(open_metered: OpenMetered) -> None:
     secret = "value-of-a-secret-variable"
-    rig = open_rig(script({"text": f"you said {secret}"}), redact=Redactor({"TOKEN": secret})).open_gateway()
+    metered = open_metered(script({"text": f"you said {secret}"}), redact=Redactor({"TOKEN": secret})).open_gateway()
     prompt: list[Any] = [{"role": "user", "content": f"{secret} " + "long " * 5000}]
-    got = rig.openai().chat.completions.create(model="m", messages=prompt)
+    got = metered.openai().chat.completions.create(model="m", messages=prompt)
     assert got.choices[0].message.content == f"you said {secret}"
-    kept = [rig.folder / "events.jsonl", *(rig.folder / "blobs").iterdir()]
+    kept = [metered.folder / "events.jsonl", *(metered.folder / "blobs").iterdir()]
     assert len(kept) == 2
     assert all(secret not in file.read_text() for file in kept)
-    assert "[redacted:TOKEN:" in rig.blobs.get(rig.requests()[0].messages.blob or "").decode()
+    assert "[redacted:TOKEN:" in metered.blobs.get(metered.requests()[0].messages.blob or "").decode()
 
 
 # --- what the sandbox is given ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("R-09", "T-05")
-def test_sandbox_gets_placeholder_key_and_private_socket(open_rig: OpenRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sandbox_gets_placeholder_key_and_private_socket(
+    open_metered: OpenMetered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    rig = open_rig(script()).open_gateway()
-    assert rig.gateway is not None
-    env = rig.gateway.environment()
+    metered = open_metered(script()).open_gateway()
+    assert metered.gateway is not None
+    env = metered.gateway.environment()
     assert env["OPENAI_API_KEY"] == env["ANTHROPIC_API_KEY"] == PLACEHOLDER
     assert KEY not in "".join(env.values())
     # Only a mount of the inner folder bypasses the mode of the outer one.
-    assert stat.S_IMODE((rig.folder / "gateway").stat().st_mode) == 0o700
-    assert stat.S_IMODE(rig.gateway.forward.mounted.stat().st_mode) == 0o755
-    assert sorted(file.name for file in rig.gateway.forward.mounted.iterdir()) == ["forward.py", "gateway.sock"]
+    assert stat.S_IMODE((metered.folder / "gateway").stat().st_mode) == 0o700
+    assert stat.S_IMODE(metered.gateway.forward.mounted.stat().st_mode) == 0o755
+    assert sorted(file.name for file in metered.gateway.forward.mounted.iterdir()) == ["forward.py", "gateway.sock"]
 
 
-def test_long_socket_path_works(open_rig: OpenRig, tmp_path: Path) -> None:
-    rig = open_rig(script())
-    with Gateway(tmp_path / ("long" * 40) / "gateway", rig.metered_model) as gateway:
+def test_long_socket_path_works(open_metered: OpenMetered, tmp_path: Path) -> None:
+    metered = open_metered(script())
+    with Gateway(tmp_path / ("long" * 40) / "gateway", metered.metered_model) as gateway:
         assert gateway.forward.socket.is_socket()
 
 
 @pytest.mark.req("M-05")
-def test_total_cap_applies_across_gateways(open_rig: OpenRig) -> None:
+def test_total_cap_applies_across_gateways(open_metered: OpenMetered) -> None:
     ledger = Ledger(Caps.of(usd=0.5))
-    rigs = [open_rig(script(CALLS, after="repeat"), prices=PRICES, ledger=ledger).open_gateway() for _ in range(3)]
+    gateways = [
+        open_metered(script(CALLS, after="repeat"), prices=PRICES, ledger=ledger).open_gateway() for _ in range(3)
+    ]
     refused: list[str] = []
     for _ in range(4):
-        for rig in rigs:
+        for metered in gateways:
             try:
-                rig.openai().chat.completions.create(model="m", messages=PROMPT, max_tokens=20)
+                metered.openai().chat.completions.create(model="m", messages=PROMPT, max_tokens=20)
             except openai.RateLimitError as error:
                 refused.append(error.message)
     # Each costs 0.12, and part of the cap is reserved: only the last admitted request exceeds it.

@@ -15,8 +15,8 @@ from agentbench.models.gateway.server import Gateway
 from agentbench.sandbox.protocol import Backend, Limits, Phase, SandboxSpec
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.server import forward
-from tests.models.conftest import OpenRig
-from tests.models.rig import PROMPT, script
+from tests.models.conftest import OpenMetered
+from tests.models.metered_gateway import PROMPT, script
 from tests.sandbox.conftest import require_docker
 
 LIMITS = Limits(cpus=2, memory_mb=256, pids=64, disk_mb=64, inodes=20_000)
@@ -41,9 +41,9 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.req("T-05", "R-09")
-def test_sandboxed_program_reaches_only_the_model(open_rig: OpenRig, backend: Backend) -> None:
-    rig = open_rig(script({"text": "from the model"}, after="repeat"))
-    with Gateway(rig.folder / "gateway", rig.metered_model) as gateway:
+def test_sandboxed_program_reaches_only_the_model(open_metered: OpenMetered, backend: Backend) -> None:
+    metered = open_metered(script({"text": "from the model"}, after="repeat"))
+    with Gateway(metered.folder / "gateway", metered.metered_model) as gateway:
         spec = gateway.forward.add_to(SandboxSpec(Phase.AGENT, LIMITS), {})
         with backend.open(spec, None) as sandbox:
             gateway.forward.start(sandbox, 60)
@@ -58,17 +58,17 @@ def test_sandboxed_program_reaches_only_the_model(open_rig: OpenRig, backend: Ba
             elsewhere = "import socket; socket.create_connection(('1.1.1.1', 443), 2)"
             assert not sandbox.run(Command(argv=("python3", "-c", elsewhere), timeout_sec=20)).ok
             sandbox.kill_processes()
-    assert [r.status for r in rig.responses()] == ["ok", "ok"]
+    assert [r.status for r in metered.responses()] == ["ok", "ok"]
 
 
-def test_forwarder_passes_large_bodies(open_rig: OpenRig) -> None:
+def test_forwarder_passes_large_bodies(open_metered: OpenMetered) -> None:
     long = "x" * 3_000_000
-    rig = open_rig(script({"text": long})).open_gateway()
+    metered = open_metered(script({"text": long})).open_gateway()
     prompt = [{"role": "user", "content": long}]
-    got = rig.openai().chat.completions.create(model="m", messages=prompt)  # type: ignore[arg-type]
+    got = metered.openai().chat.completions.create(model="m", messages=prompt)  # type: ignore[arg-type]
     assert got.choices[0].message.content == long
-    (request,) = rig.requests()
-    assert len(json.loads(rig.blobs.get(request.messages.blob or ""))["messages"][0]["content"]) == len(long)
+    (request,) = metered.requests()
+    assert len(json.loads(metered.blobs.get(request.messages.blob or ""))["messages"][0]["content"]) == len(long)
 
 
 def test_forwarder_survives_a_missing_gateway(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_forwarder_needs_only_the_standard_library() -> None:
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
 
 
-def test_forwarder_serves_many_clients_at_once(open_rig: OpenRig) -> None:
-    rig = open_rig(script({"text": "yes"}, after="repeat")).open_gateway()
-    client = rig.openai()
+def test_forwarder_serves_many_clients_at_once(open_metered: OpenMetered) -> None:
+    metered = open_metered(script({"text": "yes"}, after="repeat")).open_gateway()
+    client = metered.openai()
     got: list[str | None] = []
 
     def ask() -> None:

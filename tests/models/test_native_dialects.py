@@ -15,8 +15,8 @@ from agentbench.models.faults import BudgetReached
 from agentbench.models.keys import Secret
 from agentbench.models.ledger import Caps
 from agentbench.models.protocol import user
-from tests.models.conftest import KEY, QUICK, OpenRig, Serve
-from tests.models.rig import PROMPT, Rig, script
+from tests.models.conftest import KEY, QUICK, OpenMetered, Serve
+from tests.models.metered_gateway import PROMPT, MeteredGateway, script
 from tests.models.service import Handler, Server
 
 ALL = frozenset(Dialect)
@@ -85,9 +85,9 @@ def native(handler: Handler, body: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def rig(open_rig: OpenRig, server: Server, transport: Transport) -> Rig:
+def metered(open_metered: OpenMetered, server: Server, transport: Transport) -> MeteredGateway:
     endpoint = Endpoint("test", server.url, Secret("K", KEY), auth="anthropic", dialects=ALL)
-    made: Rig = open_rig(ServiceUpstream(endpoint, transport, retry=QUICK)).open_gateway()
+    made: MeteredGateway = open_metered(ServiceUpstream(endpoint, transport, retry=QUICK)).open_gateway()
     return made
 
 
@@ -97,8 +97,8 @@ def server(serve: Serve) -> Server:
 
 
 @pytest.mark.req("T-05")
-def test_messages_pass_through_unchanged(rig: Rig, server: Server) -> None:
-    got = rig.anthropic().messages.create(
+def test_messages_pass_through_unchanged(metered: MeteredGateway, server: Server) -> None:
+    got = metered.anthropic().messages.create(
         model="claude-x", max_tokens=9, messages=PROMPT, extra_headers={"anthropic-beta": "some-feature"}
     )
     assert [block.type for block in got.content] == ["thinking", "text"]
@@ -107,38 +107,38 @@ def test_messages_pass_through_unchanged(rig: Rig, server: Server) -> None:
     assert (headers["x-api-key"], headers["anthropic-beta"]) == (KEY, "some-feature")
     assert "anthropic-version" in headers
     assert body == {"model": "vendor/model", "max_tokens": 9, "messages": PROMPT}
-    (response,) = rig.responses()
+    (response,) = metered.responses()
     assert (response.prompt_tokens, response.completion_tokens, response.cached_tokens) == (28, 4, 20)
     assert not response.estimated
 
 
 @pytest.mark.req("T-05")
-def test_messages_stream_passes_through_and_is_counted(rig: Rig) -> None:
-    with rig.anthropic().messages.stream(model="claude-x", max_tokens=9, messages=PROMPT) as stream:
+def test_messages_stream_passes_through_and_is_counted(metered: MeteredGateway) -> None:
+    with metered.anthropic().messages.stream(model="claude-x", max_tokens=9, messages=PROMPT) as stream:
         assert "".join(stream.text_stream) == "native"
-    (response,) = rig.responses()
+    (response,) = metered.responses()
     assert (response.status, response.prompt_tokens, response.completion_tokens) == ("ok", 28, 4)
 
 
 @pytest.mark.req("T-05")
-def test_responses_pass_through_unchanged(rig: Rig, server: Server) -> None:
-    assert rig.openai().responses.create(model="gpt-x", input="hi", store=False).output_text == "native"
+def test_responses_pass_through_unchanged(metered: MeteredGateway, server: Server) -> None:
+    assert metered.openai().responses.create(model="gpt-x", input="hi", store=False).output_text == "native"
     path, headers, body = server.seen[0]
     assert path == "/v1/responses"
     assert headers["authorization"] == f"Bearer {KEY}"
     assert body == {"model": "vendor/model", "input": "hi", "store": False}
-    assert (rig.responses()[0].prompt_tokens, rig.responses()[0].cached_tokens) == (28, 20)
+    assert (metered.responses()[0].prompt_tokens, metered.responses()[0].cached_tokens) == (28, 20)
 
 
 @pytest.mark.req("M-05", "M-07")
-def test_chat_model_stops_at_the_budget(open_rig: OpenRig) -> None:
-    rig = open_rig(
+def test_chat_model_stops_at_the_budget(open_metered: OpenMetered) -> None:
+    metered = open_metered(
         script({"text": "a", "usage": {"prompt": 90, "completion": 20}}, after="repeat"), caps=Caps(tokens=100)
     )
-    model = ChatModel("m", rig.metered_model)
+    model = ChatModel("m", metered.metered_model)
     model.complete([user("hi")], max_tokens=20)
     with pytest.raises(BudgetReached) as caught:
         model.complete([user("hi")])
     assert caught.value.code is TerminationCode.TOKEN_CAP
-    assert rig.metered_model.stopped is caught.value
-    assert rig.metered_model.last_event == rig.log.count
+    assert metered.metered_model.stopped is caught.value
+    assert metered.metered_model.last_event == metered.log.count

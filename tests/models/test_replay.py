@@ -20,8 +20,8 @@ from agentbench.models.recording.recorded import RecordedUpstream, read_recordin
 from agentbench.models.recording.request_diff import PATTERNS, normalised, request_diff
 from agentbench.models.upstream import ModelRequest
 from agentbench.trace.redaction import Redactor
-from tests.models.conftest import OpenRig
-from tests.models.rig import PROMPT, Rig, script
+from tests.models.conftest import OpenMetered
+from tests.models.metered_gateway import PROMPT, MeteredGateway, script
 
 ANSWERS: list[dict[str, Any]] = [
     {"text": "first " + "and long " * 1000},
@@ -31,33 +31,33 @@ ANSWERS: list[dict[str, Any]] = [
 ]
 
 
-def _drive(rig: Rig, texts: list[str]) -> list[str]:
+def _drive(metered: MeteredGateway, texts: list[str]) -> list[str]:
     """Send a request in every dialect, streaming and not, and return the responses as text."""
     got = []
     for number, text in enumerate(texts):
         prompt: list[Any] = [{"role": "user", "content": text}]
         try:
             if number % 3 == 0:
-                chunks = rig.openai().chat.completions.create(model="m", messages=prompt, stream=True)
+                chunks = metered.openai().chat.completions.create(model="m", messages=prompt, stream=True)
                 got.append("".join(chunk.choices[0].delta.content or "" for chunk in chunks))
             elif number % 3 == 1:
-                got.append(rig.anthropic().messages.create(model="m", max_tokens=9, messages=prompt).to_json())
+                got.append(metered.anthropic().messages.create(model="m", max_tokens=9, messages=prompt).to_json())
             else:
-                got.append(rig.openai().responses.create(model="m", input=text).to_json())
+                got.append(metered.openai().responses.create(model="m", input=text).to_json())
         except openai.APIError as error:
             got.append(error.message)
     return got
 
 
 @pytest.mark.req("T-06", "E-03")
-def test_recorded_exchanges_are_replayed_byte_for_byte_in_every_dialect(open_rig: OpenRig) -> None:
+def test_recorded_exchanges_are_replayed_byte_for_byte_in_every_dialect(open_metered: OpenMetered) -> None:
     texts = ["one took 0.12s in /tmp/abc123", "two", "three", "four"]
-    first = open_rig(script(*ANSWERS)).open_gateway()
+    first = open_metered(script(*ANSWERS)).open_gateway()
     said = _drive(first, texts)
     first.close()
     recording = read_recording(first.log.path, first.blobs)
     assert (recording.model, len(recording.exchanges)) == ("vendor/model", 4)
-    again = open_rig(RecordedUpstream(recording)).open_gateway()
+    again = open_metered(RecordedUpstream(recording)).open_gateway()
     assert _drive(again, ["one took 7.5 s in /tmp/other-name", *texts[1:]]) == said
     assert "out of order" in said[2]
     assert [r.content.sha256 for r in again.responses()] == [r.content.sha256 for r in first.responses()]
@@ -66,18 +66,18 @@ def test_recorded_exchanges_are_replayed_byte_for_byte_in_every_dialect(open_rig
     ]
 
 
-def _recorded(open_rig: OpenRig, *texts: str, **options: Any) -> RecordedUpstream:
-    rig = open_rig(script({"text": "a"}, {"text": "b"}, {"text": "c"}))
-    model = ChatModel("m", rig.metered_model)
+def _recorded(open_metered: OpenMetered, *texts: str, **options: Any) -> RecordedUpstream:
+    metered = open_metered(script({"text": "a"}, {"text": "b"}, {"text": "c"}))
+    model = ChatModel("m", metered.metered_model)
     for text in texts:
         model.complete([user(text)])
-    rig.close()
-    return RecordedUpstream(read_recording(rig.log.path, rig.blobs), **options)
+    metered.close()
+    return RecordedUpstream(read_recording(metered.log.path, metered.blobs), **options)
 
 
 @pytest.mark.req("T-06")
-def test_replay_stops_at_the_first_divergence_with_a_diff(open_rig: OpenRig) -> None:
-    recorded = _recorded(open_rig, "one", "line 1\nline 2\nline 3")
+def test_replay_stops_at_the_first_divergence_with_a_diff(open_metered: OpenMetered) -> None:
+    recorded = _recorded(open_metered, "one", "line 1\nline 2\nline 3")
     model = ChatModel("m", recorded)
     assert model.complete([user("one")]).text == "a"
     with pytest.raises(ReplayDiverged, match="exchange 2 of 2") as caught:
@@ -90,8 +90,8 @@ def test_replay_stops_at_the_first_divergence_with_a_diff(open_rig: OpenRig) -> 
 
 
 @pytest.mark.req("T-06")
-def test_lenient_replay_continues_until_the_recording_ends(open_rig: OpenRig) -> None:
-    recorded = _recorded(open_rig, "one", "two", lenient=True)
+def test_lenient_replay_continues_until_the_recording_ends(open_metered: OpenMetered) -> None:
+    recorded = _recorded(open_metered, "one", "two", lenient=True)
     model = ChatModel("m", recorded)
     assert [model.complete([user(text)]).text for text in ("one", "other")] == ["a", "b"]
     assert len(recorded.divergences) == 1
@@ -100,10 +100,10 @@ def test_lenient_replay_continues_until_the_recording_ends(open_rig: OpenRig) ->
 
 
 @pytest.mark.req("T-06")
-def test_concurrent_requests_may_be_replayed_in_another_order(open_rig: OpenRig) -> None:
+def test_concurrent_requests_may_be_replayed_in_another_order(open_metered: OpenMetered) -> None:
     answers: list[dict[str, Any]] = [{"text": "x", "delay_sec": 0.3}, {"text": "y", "delay_sec": 0.3}, {"text": "z"}]
-    rig = open_rig(script(*answers))
-    model = ChatModel("m", rig.metered_model)
+    metered = open_metered(script(*answers))
+    model = ChatModel("m", metered.metered_model)
     replies: dict[str, str] = {}
 
     def ask(text: str) -> None:
@@ -115,8 +115,8 @@ def test_concurrent_requests_may_be_replayed_in_another_order(open_rig: OpenRig)
     for thread in threads:
         thread.join()
     ask("after")
-    rig.close()
-    recording = read_recording(rig.log.path, rig.blobs)
+    metered.close()
+    recording = read_recording(metered.log.path, metered.blobs)
     assert [e.group for e in recording.exchanges] == [1, 1, 2]
     for order in (("left", "right"), ("right", "left")):
         again = ChatModel("m", RecordedUpstream(recording))
@@ -126,68 +126,68 @@ def test_concurrent_requests_may_be_replayed_in_another_order(open_rig: OpenRig)
 
 
 @pytest.mark.req("T-06")
-def test_recorded_fault_is_replayed(open_rig: OpenRig) -> None:
-    rig = open_rig(script({"error": {"status": 503, "message": "busy"}}))
+def test_recorded_fault_is_replayed(open_metered: OpenMetered) -> None:
+    metered = open_metered(script({"error": {"status": 503, "message": "busy"}}))
     with pytest.raises(ServerError):
-        ChatModel("m", rig.metered_model).complete([user("hi")])
-    rig.close()
+        ChatModel("m", metered.metered_model).complete([user("hi")])
+    metered.close()
     with pytest.raises(ServerError, match="busy"):
-        ChatModel("m", RecordedUpstream(read_recording(rig.log.path, rig.blobs))).complete([user("hi")])
+        ChatModel("m", RecordedUpstream(read_recording(metered.log.path, metered.blobs))).complete([user("hi")])
 
 
 @pytest.mark.req("T-06", "E-10")
-def test_redacted_recording_matches_the_original_conversation(open_rig: OpenRig) -> None:
+def test_redacted_recording_matches_the_original_conversation(open_metered: OpenMetered) -> None:
     redact = Redactor({"TOKEN": "some-secret-value"})
     prompt: list[Any] = [{"role": "user", "content": "it is some-secret-value"}]
-    rig = open_rig(script({"text": "ok"}), redact=redact).open_gateway()
-    rig.openai().chat.completions.create(model="m", messages=prompt)
-    rig.close()
-    recording = read_recording(rig.log.path, rig.blobs)
-    again = open_rig(RecordedUpstream(recording, redact=redact)).open_gateway()
+    metered = open_metered(script({"text": "ok"}), redact=redact).open_gateway()
+    metered.openai().chat.completions.create(model="m", messages=prompt)
+    metered.close()
+    recording = read_recording(metered.log.path, metered.blobs)
+    again = open_metered(RecordedUpstream(recording, redact=redact)).open_gateway()
     assert again.openai().chat.completions.create(model="m", messages=prompt).choices[0].message.content == "ok"
 
 
 @pytest.mark.req("T-06", "E-10")
-def test_pinned_parameters_do_not_cause_divergence(open_rig: OpenRig) -> None:
+def test_pinned_parameters_do_not_cause_divergence(open_metered: OpenMetered) -> None:
     redact = Redactor({"TOKEN": "some-secret-value"})
-    rig = open_rig(script({"text": "ok"}), redact=redact)
-    rig.metered_model.identity = ModelIdentity("p", "first/model", {"temperature": 0.1})
-    ChatModel("a", rig.metered_model).complete([user("some-secret-value")])
-    rig.close()
-    again = open_rig(RecordedUpstream(read_recording(rig.log.path, rig.blobs), redact=redact))
+    metered = open_metered(script({"text": "ok"}), redact=redact)
+    metered.metered_model.identity = ModelIdentity("p", "first/model", {"temperature": 0.1})
+    ChatModel("a", metered.metered_model).complete([user("some-secret-value")])
+    metered.close()
+    again = open_metered(RecordedUpstream(read_recording(metered.log.path, metered.blobs), redact=redact))
     again.metered_model.identity = ModelIdentity("p", "other/model", {"temperature": 0.9})
     assert ChatModel("b", again.metered_model).complete([user("some-secret-value")]).text == "ok"
 
 
-def test_truncated_exchange_cannot_be_replayed(open_rig: OpenRig, tmp_path: Path) -> None:
-    rig = open_rig(script({"text": "x" * 10_000}))
-    ChatModel("m", rig.metered_model).complete([user("hi")])
-    rig.close()
-    for file in (rig.folder / "blobs").iterdir():
+def test_truncated_exchange_cannot_be_replayed(open_metered: OpenMetered, tmp_path: Path) -> None:
+    metered = open_metered(script({"text": "x" * 10_000}))
+    ChatModel("m", metered.metered_model).complete([user("hi")])
+    metered.close()
+    for file in (metered.folder / "blobs").iterdir():
         file.unlink()
     with pytest.raises(RecordError):
-        read_recording(rig.log.path, rig.blobs)
+        read_recording(metered.log.path, metered.blobs)
 
 
-def test_replay_requires_the_recorded_streaming_mode(open_rig: OpenRig) -> None:
-    recorded = _recorded(open_rig, "one", lenient=True)
+def test_replay_requires_the_recorded_streaming_mode(open_metered: OpenMetered) -> None:
+    recorded = _recorded(open_metered, "one", lenient=True)
     call = ModelRequest(Dialect.CHAT, {"messages": [{"role": "user", "content": "one"}], "stream": True})
     with pytest.raises(ReplayDiverged):
         recorded.send(call)
 
 
-def test_budget_refusals_are_not_replayed(open_rig: OpenRig) -> None:
+def test_budget_refusals_are_not_replayed(open_metered: OpenMetered) -> None:
     from agentbench.models.ledger import Caps
 
-    rig = open_rig(
+    metered = open_metered(
         script({"text": "a", "usage": {"prompt": 50, "completion": 1}}, after="repeat"), caps=Caps(tokens=40)
     )
-    model = ChatModel("m", rig.metered_model)
+    model = ChatModel("m", metered.metered_model)
     model.complete([user("hi")])
     with pytest.raises(ModelFault):
         model.complete([user("hi")])
-    rig.close()
-    assert len(read_recording(rig.log.path, rig.blobs).exchanges) == 1
+    metered.close()
+    assert len(read_recording(metered.log.path, metered.blobs).exchanges) == 1
 
 
 # --- what is volatile ------------------------------------------------------------------------------------------------
@@ -243,9 +243,9 @@ def test_diff_is_bounded() -> None:
     assert len(request_diff(before, after)) < 40_000  # type: ignore[arg-type]
 
 
-def test_recording_holds_the_exact_prompts(open_rig: OpenRig) -> None:
-    rig = open_rig(script({"text": "a"})).open_gateway()
-    rig.openai().chat.completions.create(model="m", messages=PROMPT)
-    (request,) = rig.requests()
+def test_recording_holds_the_exact_prompts(open_metered: OpenMetered) -> None:
+    metered = open_metered(script({"text": "a"})).open_gateway()
+    metered.openai().chat.completions.create(model="m", messages=PROMPT)
+    (request,) = metered.requests()
     assert json.loads(request.messages.text)["messages"] == PROMPT
     assert request.parameters["dialect"] == "chat"

@@ -54,7 +54,7 @@ def test_conversation_with_tools_gets_a_reply(serve: Serve, transport: Transport
     tools = [ToolSpec("run", "runs", {"type": "object"})]
     reply = model.complete([system("be brief"), user("go")], tools)
     assert (reply.text, reply.finish, reply.model) == ("I look", Finish.TOOL_CALLS, "m-1")
-    assert [(rig.name, rig.arguments()) for rig in reply.tool_calls] == [("run", {"command": "ls"})]
+    assert [(call.name, call.arguments()) for call in reply.tool_calls] == [("run", {"command": "ls"})]
     assert (reply.usage.prompt, reply.usage.completion, reply.usage.cached) == (100, 10, 40)
     model.complete([user("go"), reply.message(), answer(reply.tool_calls[0], "a.py")], max_tokens=7)
     (path, headers, first), (_, _, second) = server.seen
@@ -130,30 +130,30 @@ def test_each_service_error_has_its_fault_type(
 
 
 @pytest.mark.req("T-06")
-def test_single_failure_is_retried(reach: Reach) -> None:
+def test_single_failure_is_retried(upstream_for: Reach) -> None:
     for trouble in (status(500), status(429, retry_after="0"), closes_at_once, raw(b"{")):
-        assert reach(trouble, good).send(ASK).body == answer_body()
+        assert upstream_for(trouble, good).send(ASK).body == answer_body()
 
 
 @pytest.mark.req("T-06")
-def test_retry_after_is_honoured(reach: Reach) -> None:
+def test_retry_after_is_honoured(upstream_for: Reach) -> None:
     begin = time.monotonic()
-    reach(status(429, retry_after="0.3"), good).send(ASK)
+    upstream_for(status(429, retry_after="0.3"), good).send(ASK)
     assert time.monotonic() - begin >= 0.3
 
 
 @pytest.mark.req("T-06")
-def test_retry_after_beyond_the_deadline_gives_up_at_once(reach: Reach) -> None:
+def test_retry_after_beyond_the_deadline_gives_up_at_once(upstream_for: Reach) -> None:
     with pytest.raises(faults.RateLimited) as caught:
-        reach(status(429, retry_after="3600"), good).send(ASK)
+        upstream_for(status(429, retry_after="3600"), good).send(ASK)
     assert caught.value.retry_after == 3600
 
 
 @pytest.mark.req("T-06")
-def test_hanging_service_times_out_at_the_deadline(reach: Reach) -> None:
+def test_hanging_service_times_out_at_the_deadline(upstream_for: Reach) -> None:
     retry = RetryPolicy(tries=10, first_sec=0.01, max_sec=0.01, deadline_sec=0.5)
     with pytest.raises(faults.TimedOut):
-        reach(hang, retry=retry, silence=0.2).send(ASK)
+        upstream_for(hang, retry=retry, silence=0.2).send(ASK)
 
 
 @pytest.mark.req("T-06")
@@ -163,17 +163,17 @@ def test_refused_connection_is_unreachable(transport: Transport) -> None:
 
 
 @pytest.mark.req("R-09", "E-10")
-def test_key_repeated_by_the_service_is_redacted(reach: Reach) -> None:
+def test_key_repeated_by_the_service_is_redacted(upstream_for: Reach) -> None:
     with pytest.raises(faults.Unauthorised) as caught:
-        reach(status(401, f"Incorrect API key provided: {KEY}")).send(ASK)
+        upstream_for(status(401, f"Incorrect API key provided: {KEY}")).send(ASK)
     assert KEY not in caught.value.message
     assert KEY not in str(caught.value)
     assert KEY not in repr(caught.value.args)
 
 
 @pytest.mark.req("T-06")
-def test_stream_is_read_event_by_event(reach: Reach) -> None:
-    with reach(good).send(STREAM) as got:
+def test_stream_is_read_event_by_event(upstream_for: Reach) -> None:
+    with upstream_for(good).send(STREAM) as got:
         events = list(got.events)
     assert events[-1].data == DONE
     assert "".join(e.object()["choices"][0]["delta"].get("content", "") for e in events[:-3]) == "hello"  # type: ignore[index,call-overload,union-attr,misc]
@@ -193,9 +193,11 @@ def test_stream_is_read_event_by_event(reach: Reach) -> None:
     ],
 )
 @pytest.mark.req("T-06")
-def test_broken_stream_has_a_specific_fault(reach: Reach, behaviour: Behaviour, expected: type[ModelFault]) -> None:
+def test_broken_stream_has_a_specific_fault(
+    upstream_for: Reach, behaviour: Behaviour, expected: type[ModelFault]
+) -> None:
     def read() -> None:
-        with reach(behaviour).send(STREAM) as got:
+        with upstream_for(behaviour).send(STREAM) as got:
             for event in got.events:
                 if event.data != DONE:
                     event.object()
@@ -205,24 +207,24 @@ def test_broken_stream_has_a_specific_fault(reach: Reach, behaviour: Behaviour, 
 
 
 @pytest.mark.req("T-06")
-def test_cancelling_ends_the_retry_wait(reach: Reach) -> None:
+def test_cancelling_ends_the_retry_wait(upstream_for: Reach) -> None:
     cancel = Cancel()
     cancel.set()
     slow_retry = RetryPolicy(tries=5, first_sec=60, max_sec=60, deadline_sec=600)
     # Without cancellation this would take minutes.
     with pytest.raises(faults.ServiceFault):
-        reach(status(500), retry=slow_retry).send(ModelRequest(Dialect.CHAT, ASK.body, cancel=cancel))
+        upstream_for(status(500), retry=slow_retry).send(ModelRequest(Dialect.CHAT, ASK.body, cancel=cancel))
 
 
 @pytest.mark.req("T-06")
 @pytest.mark.parametrize("ask", [ASK, STREAM], ids=["whole", "stream"])
 @pytest.mark.parametrize("before", [(), (good,)], ids=["new connection", "used connection"])
 def test_cancelled_request_is_aborted_before_the_first_byte(
-    reach: Reach, ask: ModelRequest, before: tuple[Behaviour, ...]
+    upstream_for: Reach, ask: ModelRequest, before: tuple[Behaviour, ...]
 ) -> None:
     noticed = threading.Event()
     retry = RetryPolicy(tries=3, first_sec=60, max_sec=60)
-    service = reach(*before, until_gone(noticed), retry=retry, silence=60)
+    service = upstream_for(*before, until_gone(noticed), retry=retry, silence=60)
     for _ in before:
         service.send(ASK).close()
     cancel = Cancel()
@@ -237,8 +239,8 @@ def test_cancelled_request_is_aborted_before_the_first_byte(
 
 
 @pytest.mark.req("T-06")
-def test_cancelling_late_does_not_break_a_reused_connection(reach: Reach) -> None:
-    service = reach(good, slow(0.5))
+def test_cancelling_late_does_not_break_a_reused_connection(upstream_for: Reach) -> None:
+    service = upstream_for(good, slow(0.5))
     first = replace(ASK, cancel=Cancel())
     service.send(first).close()
     with ThreadPoolExecutor(1) as pool:
@@ -260,26 +262,26 @@ def test_nothing_is_sent_after_cancellation(serve: Serve, transport: Transport) 
 
 
 @pytest.mark.req("T-06")
-def test_empty_and_refused_replies_are_distinguished(reach: Reach) -> None:
+def test_empty_and_refused_replies_are_distinguished(upstream_for: Reach) -> None:
     refusal = answer_body("", refusal="I can not help with that")
     with pytest.raises(faults.Refused, match="can not help"):
-        ChatModel("m", reach(says(refusal))).complete([user("hi")])
+        ChatModel("m", upstream_for(says(refusal))).complete([user("hi")])
     filtered = answer_body("")
     filtered["choices"][0]["finish_reason"] = "content_filter"
     with pytest.raises(faults.Refused):
-        ChatModel("m", reach(says(filtered))).complete([user("hi")])
+        ChatModel("m", upstream_for(says(filtered))).complete([user("hi")])
     with pytest.raises(faults.EmptyResponse):
-        ChatModel("m", reach(says(answer_body("")))).complete([user("hi")])
-    assert ChatModel("m", reach(says(answer_body("")), good)).complete([user("hi")]).text == "hello"
+        ChatModel("m", upstream_for(says(answer_body("")))).complete([user("hi")])
+    assert ChatModel("m", upstream_for(says(answer_body("")), good)).complete([user("hi")]).text == "hello"
 
 
 @pytest.mark.req("T-06")
-def test_malformed_arguments_raise_when_parsed(reach: Reach) -> None:
+def test_malformed_arguments_raise_when_parsed(upstream_for: Reach) -> None:
     calls = [
         {"id": "c", "type": "function", "function": {"name": "run", "arguments": text}}
         for text in ('{"a": ', "[1]", "NaN")
     ]
-    reply = ChatModel("m", reach(says(answer_body("", tool_calls=calls)))).complete([Message("user", "hi")])
+    reply = ChatModel("m", upstream_for(says(answer_body("", tool_calls=calls)))).complete([Message("user", "hi")])
     for call in reply.tool_calls:
         with pytest.raises(faults.MalformedArguments, match="'run'"):
             call.arguments()

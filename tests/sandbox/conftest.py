@@ -111,17 +111,17 @@ def prepared(backend: Backend, source: Path) -> Prepared:
 
 
 @pytest.fixture
-def box(backend: Backend, prepared: Prepared) -> Iterator[Sandbox]:
+def sandbox(backend: Backend, prepared: Prepared) -> Iterator[Sandbox]:
     with backend.open(SPEC, prepared) as opened:
         yield opened
 
 
 @pytest.fixture
-def sh(box: Sandbox) -> Callable[..., Completed]:
-    """Run one shell line in `box`."""
+def sh(sandbox: Sandbox) -> Callable[..., Completed]:
+    """Run one shell line in `sandbox`."""
 
     def run(line: str, **options: object) -> Completed:
-        return box.run(Command(line=line, **{"timeout_sec": 60.0, **options}))  # type: ignore[arg-type]
+        return sandbox.run(Command(line=line, **{"timeout_sec": 60.0, **options}))  # type: ignore[arg-type]
 
     return run
 

@@ -30,10 +30,10 @@ def python(sh: Run, code: str, **options: object) -> Completed:
 
 
 class TestBombs:
-    def test_fork_bomb_is_limited_and_leaves_no_process(self, box: Sandbox, sh: Run) -> None:
+    def test_fork_bomb_is_limited_and_leaves_no_process(self, sandbox: Sandbox, sh: Run) -> None:
         done = sh(":() { : | : & }; :", timeout_sec=3)
         assert done.killed <= 64
-        assert box.kill_processes() == 0
+        assert sandbox.kill_processes() == 0
         assert sh("echo alive").stdout.kept == b"alive\n"
 
     def test_forks_beyond_the_limit_are_refused(self, backend: Backend, sh: Run) -> None:
@@ -65,26 +65,26 @@ class TestBombs:
         assert sh("echo alive").stdout.kept == b"alive\n"
 
     @pytest.mark.parametrize("place", ["/workspace", "/tmp", "/dev/shm", "/home/agent", "/opt/env"])
-    def test_full_disk_is_no_space_and_not_an_oom(self, box: Sandbox, sh: Run, place: str) -> None:
+    def test_full_disk_is_no_space_and_not_an_oom(self, sandbox: Sandbox, sh: Run, place: str) -> None:
         done = sh(f"head -c 100M /dev/zero > {place}/fill")
         assert done.exit_code != 0
         assert re.search(b"No space left|File too large|File size limit", done.stderr.kept)
         assert not done.oom
         assert sh(f"rm {place}/fill && echo alive").stdout.kept == b"alive\n"
-        assert box.usage().oom_kills in {0, None}
+        assert sandbox.usage().oom_kills in {0, None}
 
     def test_no_other_folder_is_writable(self, sh: Run) -> None:
         done = sh("for d in / /usr /etc /run /var /dev /proc /sys /opt /home; do echo x > $d/fill && echo $d; done")
         assert done.stdout.kept == b""
 
     @pytest.mark.parametrize("backend", ["bwrap"], indirect=True)
-    def test_inode_bomb_is_no_space(self, box: Sandbox, sh: Run) -> None:
+    def test_inode_bomb_is_no_space(self, sandbox: Sandbox, sh: Run) -> None:
         code = (
             "try:\n    for i in range(10**6): open(f'f{i}', 'w').close()\nexcept OSError as e: print(e.strerror, i)\n"
         )
         done = python(sh, code)
         assert done.stdout.kept.startswith(b"No space left on device")
-        assert sum(1 for _ in box.tree().entries()) > 10_000
+        assert sum(1 for _ in sandbox.tree().entries()) > 10_000
 
     def test_gigabyte_of_output_does_not_grow_the_harness(self, sh: Run) -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -158,8 +158,8 @@ class TestEscapes:
         assert done.stdout.kept.decode() == f"{caps}NoNewPrivs:1\nSeccomp:2\n1000\n"
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="the harness is not root")
-    def test_host_uid_is_not_root_even_if_the_harness_is(self, box: Sandbox) -> None:
-        running = box.start(Command(line="exec sleep 61.5", timeout_sec=60))
+    def test_host_uid_is_not_root_even_if_the_harness_is(self, sandbox: Sandbox) -> None:
+        running = sandbox.start(Command(line="exec sleep 61.5", timeout_sec=60))
         owners: set[int] = set()
         while not owners:
             for folder in Path("/proc").glob("[0-9]*"):

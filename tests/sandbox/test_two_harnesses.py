@@ -41,16 +41,16 @@ steps = []
 plan = SetupPlan("raced", Path(source), ("sleep 0.5; date +%s.%N > stamp; echo $$ >> stamp",), (), 60)
 sys.stdin.readline()
 prepared = backend.prepare(plan, SandboxSpec(Phase.SETUP, limits), on_step=steps.append)
-with backend.open(SandboxSpec(Phase.AGENT, limits), prepared) as box:
-    stamp = box.run(Command(line="cat stamp")).stdout.kept.decode()
+with backend.open(SandboxSpec(Phase.AGENT, limits), prepared) as sandbox:
+    stamp = sandbox.run(Command(line="cat stamp")).stdout.kept.decode()
 print(json.dumps([prepared.cached, len(steps), prepared.digest, stamp]), flush=True)
 backend.close()
 """
 _CROWD = """
 def open_one(_):
-    box = stack.enter_context(backend.open(SandboxSpec(Phase.AGENT, limits), None))
-    box.start(Command(line=f"setsid sleep {word} & echo x > file; sleep {word}", timeout_sec=600))
-    return box.id
+    sandbox = stack.enter_context(backend.open(SandboxSpec(Phase.AGENT, limits), None))
+    sandbox.start(Command(line=f"setsid sleep {word} & echo x > file; sleep {word}", timeout_sec=600))
+    return sandbox.id
 stack = contextlib.ExitStack()
 with ThreadPoolExecutor(4) as pool:
     ids = list(pool.map(open_one, range(int(sys.argv[5]))))

@@ -12,8 +12,8 @@ from agentbench.tools.rules import Rules
 from agentbench.trace.events import PatchApplied, WorkspaceMutated
 from agentbench.tree.entry import Entry
 from agentbench.tree.folder import FolderTree
-from tests.tools.conftest import OpenPlace
-from tests.tools.places import FolderSandbox, fill
+from tests.tools.conftest import OpenSession
+from tests.tools.recorded_session import FolderSandbox, fill
 
 pytestmark = pytest.mark.req("T-03")
 
@@ -27,14 +27,14 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.req("T-01", "E-05")
-def test_patch_is_applied_and_logged_with_digests(place: OpenPlace, workspace: Path) -> None:
+def test_patch_is_applied_and_logged_with_digests(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
-    here = place()
-    result = here.session.apply_patch(EDIT + ADD + DELETE)
+    recorded = open_session()
+    result = recorded.session.apply_patch(EDIT + ADD + DELETE)
     assert result.ok, result
     assert result.changed_files == ("new/b.py", "old", "src/a.py")
     assert contents(workspace) == {"src/a.py": b"ONE\ntwo\n", "new/b.py": b"b\n"}
-    (applied,) = here.of(PatchApplied)
+    (applied,) = recorded.of(PatchApplied)
     by_path = {one.path: one for one in applied.files}
     assert {path: one.change for path, one in by_path.items()} == {
         "new/b.py": "added",
@@ -47,15 +47,15 @@ def test_patch_is_applied_and_logged_with_digests(place: OpenPlace, workspace: P
     assert applied.call_id == "c1"
 
 
-def test_next_call_sees_the_patched_files(place: OpenPlace, workspace: Path) -> None:
+def test_next_call_sees_the_patched_files(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
-    here = place()
-    here.session.list_files()
-    here.session.apply_patch(ADD + DELETE)
-    assert here.session.list_files().stdout == "new/b.py\nsrc/a.py\n"
-    assert here.session.read_file("new/b.py").stdout == "b\n"
-    here.session.run("true")
-    assert here.of(WorkspaceMutated) == []
+    recorded = open_session()
+    recorded.session.list_files()
+    recorded.session.apply_patch(ADD + DELETE)
+    assert recorded.session.list_files().stdout == "new/b.py\nsrc/a.py\n"
+    assert recorded.session.read_file("new/b.py").stdout == "b\n"
+    recorded.session.run("true")
+    assert recorded.of(WorkspaceMutated) == []
 
 
 @pytest.mark.parametrize(
@@ -72,23 +72,23 @@ def test_next_call_sees_the_patched_files(place: OpenPlace, workspace: Path) -> 
         "@@ -1 +1 @@\n-a\n+b\n",
     ],
 )
-def test_failing_patch_changes_nothing(place: OpenPlace, workspace: Path, patch: str) -> None:
+def test_failing_patch_changes_nothing(open_session: OpenSession, workspace: Path, patch: str) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
     (workspace / "link").symlink_to("/tmp")
     before = contents(workspace)
-    here = place()
-    result = here.session.apply_patch(patch)
+    recorded = open_session()
+    result = recorded.session.apply_patch(patch)
     assert result.error_type == "patch_invalid"
     assert result.error_message
     assert result.changed_files == ()
     assert contents(workspace) == before
-    assert here.of(PatchApplied) == []
+    assert recorded.of(PatchApplied) == []
 
 
 @pytest.mark.req("T-02")
-def test_patch_outside_editable_scope_is_refused(place: OpenPlace, workspace: Path) -> None:
+def test_patch_outside_editable_scope_is_refused(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n"})
-    session = place(Rules(editable_globs=("src/**",))).session
+    session = open_session(Rules(editable_globs=("src/**",))).session
     result = session.apply_patch(EDIT + ADD)
     assert result.error_type == "outside_scope"
     assert result.error_message is not None
@@ -98,34 +98,36 @@ def test_patch_outside_editable_scope_is_refused(place: OpenPlace, workspace: Pa
 
 
 @pytest.mark.req("T-02")
-def test_rename_out_of_scope_is_refused(place: OpenPlace, workspace: Path) -> None:
+def test_rename_out_of_scope_is_refused(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"src/a.py": "one\n", "other": "x\n"})
-    session = place(Rules(editable_globs=("src/**",))).session
+    session = open_session(Rules(editable_globs=("src/**",))).session
     patch = "diff --git a/other b/src/other\nsimilarity index 100%\nrename from other\nrename to src/other\n"
     assert session.apply_patch(patch).error_type == "outside_scope"
 
 
-def test_read_only_agent_cannot_patch(place: OpenPlace, workspace: Path) -> None:
+def test_read_only_agent_cannot_patch(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n"})
-    session = place(Rules(allow_write=False)).session
+    session = open_session(Rules(allow_write=False)).session
     assert session.apply_patch(EDIT).error_type == "outside_scope"
 
 
-def test_moved_hunks_are_applied_and_reported(place: OpenPlace, workspace: Path) -> None:
+def test_moved_hunks_are_applied_and_reported(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"a": "0\n0\n0\n1\n2\n3\n4\n5\n"})
-    here = place()
-    result = here.session.apply_patch("--- a/a\n+++ b/a\n@@ -1,5 +1,5 @@\n 1\n 2\n-3\n+three\n 4\n 5\n")
+    recorded = open_session()
+    result = recorded.session.apply_patch("--- a/a\n+++ b/a\n@@ -1,5 +1,5 @@\n 1\n 2\n-3\n+three\n 4\n 5\n")
     assert result.ok
     assert "hunk 1 applied at line 4, +3 lines off" in result.note
-    fuzzy = here.session.apply_patch("--- a/a\n+++ b/a\n@@ -4,5 +4,5 @@\n WRONG\n 2\n-three\n+3\n 4\n 5\n")
+    fuzzy = recorded.session.apply_patch("--- a/a\n+++ b/a\n@@ -4,5 +4,5 @@\n WRONG\n 2\n-three\n+3\n 4\n 5\n")
     assert fuzzy.ok
     assert "context" in fuzzy.note
-    assert [one.fuzz for one in here.of(PatchApplied)] == [0, 1]
+    assert [one.fuzz for one in recorded.of(PatchApplied)] == [0, 1]
 
 
-def test_patch_does_not_scan_the_tree(place: OpenPlace, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patch_does_not_scan_the_tree(
+    open_session: OpenSession, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n"})
-    session = place().session
+    session = open_session().session
     session.list_files()
 
     def walk(tree: FolderTree) -> Iterator[Entry]:
@@ -151,12 +153,12 @@ class Listed:
 
 
 def test_remote_tree_is_listed_once_for_patches(
-    place: OpenPlace, folder_sandbox: FolderSandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, folder_sandbox: FolderSandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
     tree = Listed(workspace)
     monkeypatch.setattr(folder_sandbox, "tree", lambda: tree)
-    session = place().session
+    session = open_session().session
     assert session.apply_patch(EDIT + ADD).ok
     assert not session.apply_patch(ADD).ok
     assert not session.apply_patch("--- /dev/null\n+++ b/src\n@@ -0,0 +1 @@\n+b\n").ok
@@ -171,24 +173,24 @@ def test_remote_tree_is_listed_once_for_patches(
     "counts", ["-1,2 +1,2", "-1 +1", "-1,9 +1,7", "-1,1 +1,3"], ids=["right", "short", "long", "mixed"]
 )
 @pytest.mark.parametrize("end", ["", "\n", "\n\n"])
-def test_wrong_hunk_counts_are_corrected(place: OpenPlace, workspace: Path, counts: str, end: str) -> None:
+def test_wrong_hunk_counts_are_corrected(open_session: OpenSession, workspace: Path, counts: str, end: str) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\nthree\n", "old": "x\n"})
-    result = place().session.apply_patch(EDIT.replace("-1,2 +1,2", counts) + DELETE.rstrip("\n") + "\n" + end)
+    result = open_session().session.apply_patch(EDIT.replace("-1,2 +1,2", counts) + DELETE.rstrip("\n") + "\n" + end)
     assert result.ok, result
     assert contents(workspace) == {"src/a.py": b"ONE\ntwo\nthree\n"}
     assert ("counts" in result.note) == (counts != "-1,2 +1,2")
 
 
-def test_recounting_does_not_make_a_wrong_hunk_fit(place: OpenPlace, workspace: Path) -> None:
+def test_recounting_does_not_make_a_wrong_hunk_fit(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"a": "1\n2\n3\n"})
-    result = place().session.apply_patch("--- a/a\n+++ b/a\n@@ -1,7 +1,9 @@\n x\n-y\n+z\n")
+    result = open_session().session.apply_patch("--- a/a\n+++ b/a\n@@ -1,7 +1,9 @@\n x\n-y\n+z\n")
     assert result.error_type == "patch_invalid"
     assert contents(workspace) == {"a": b"1\n2\n3\n"}
 
 
-def test_submitted_patch_is_applied_strictly(place: OpenPlace, workspace: Path) -> None:
+def test_submitted_patch_is_applied_strictly(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"a": "0\n1\n2\n"})
-    session = place().session
+    session = open_session().session
     assert session.submit_patch(b"--- a/a\n+++ b/a\n@@ -1,9 +1 @@\n 1\n-2\n+3\n").error_type == "patch_invalid"
     assert (
         session.submit_patch(b"--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n WRONG\n 1\n-2\n+3\n").error_type == "patch_invalid"

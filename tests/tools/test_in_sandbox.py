@@ -12,23 +12,23 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.tools.rules import Caps, Rules
 from agentbench.tools.session import SessionEnded
 from agentbench.trace.events import MonitorAlert, ToolCallFinished, WorkspaceMutated
-from tests.tools.boxes import Boxes
+from tests.tools.project_sandboxes import ProjectSandboxes
 
 
 @pytest.mark.req("T-01", "E-04")
-def test_command_runs_in_workspace_with_its_environment(boxes: Boxes, tmp_path: Path) -> None:
-    with boxes.open(tmp_path) as here:
-        result = here.session.run("pwd; echo $A; echo oops >&2; exit 3", env={"A": "b c"})
+def test_command_runs_in_workspace_with_its_environment(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    with sandboxes.open(tmp_path) as recorded:
+        result = recorded.session.run("pwd; echo $A; echo oops >&2; exit 3", env={"A": "b c"})
         assert (result.stdout, result.stderr, result.exit_code) == ("/workspace\nb c\n", "oops\n", 3)
-        (finished,) = here.of(ToolCallFinished)
+        (finished,) = recorded.of(ToolCallFinished)
         assert finished.stdout.sha256 == hashlib.sha256(b"/workspace\nb c\n").hexdigest()
         assert finished.duration_us > 0
 
 
 @pytest.mark.req("T-01", "E-05")
-def test_all_tools_see_the_same_files(boxes: Boxes, tmp_path: Path) -> None:
-    with boxes.open(tmp_path, Rules(generated=DEFAULT_GENERATED)) as here:
-        session = here.session
+def test_all_tools_see_the_same_files(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    with sandboxes.open(tmp_path, Rules(generated=DEFAULT_GENERATED)) as recorded:
+        session = recorded.session
         assert "src/calc.py" in session.list_files().stdout
         patch = (
             "--- a/src/calc.py\n+++ b/src/calc.py\n@@ -4,3 +4,3 @@\n \n def median(values):\n-    return 0\n"
@@ -49,7 +49,7 @@ def test_all_tools_see_the_same_files(boxes: Boxes, tmp_path: Path) -> None:
         assert session.read_file("new/deep/x.sh").stdout == "echo hi\nmore\n"
         told = [
             {one.path: one.change for one in mutated.files if not one.generated}
-            for mutated in here.of(WorkspaceMutated)
+            for mutated in recorded.of(WorkspaceMutated)
         ]
         assert told[-1] == {"docs/readme.md": "deleted", "new/deep/x.sh": "modified", "src/util.py": "mode"}
 
@@ -57,12 +57,12 @@ def test_all_tools_see_the_same_files(boxes: Boxes, tmp_path: Path) -> None:
 @pytest.mark.req("T-01")
 @pytest.mark.parametrize("ripgrep", [True, False], ids=["ripgrep", "python"])
 def test_search_works_the_same_without_ripgrep(
-    boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
+    sandboxes: ProjectSandboxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
 ) -> None:
     if not ripgrep:
         monkeypatch.setattr("agentbench.tools.search.RIPGREP", "no-such-program")
-    with boxes.open(tmp_path) as here:
-        session = here.session
+    with sandboxes.open(tmp_path) as recorded:
+        session = recorded.session
         make = (
             "printf 'a median\\0b\\n' > binary; ln -s src/calc.py link; mkfifo fifo; printf 'median' > .hidden; "
             "printf 'd\\351f median\\r\\n' > $(printf 'caf\\351\\nx'); mkdir a; printf 'median:1:x\\n' > a/-e; "
@@ -94,56 +94,56 @@ def test_search_works_the_same_without_ripgrep(
 
 
 @pytest.mark.req("T-01")
-def test_many_files_are_searched(boxes: Boxes, tmp_path: Path) -> None:
-    with boxes.open(tmp_path) as here:
+def test_many_files_are_searched(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    with sandboxes.open(tmp_path) as recorded:
         name = "n" * 100
-        assert here.session.run(f"for i in $(seq 1000 1999); do echo needle $i > {name}$i; done").ok
-        found = here.session.search("needle 1[0-9]*7$", max_results=1000)
+        assert recorded.session.run(f"for i in $(seq 1000 1999); do echo needle $i > {name}$i; done").ok
+        found = recorded.session.search("needle 1[0-9]*7$", max_results=1000)
         assert found.stdout.splitlines() == [f"{name}{i}:1:needle {i}" for i in range(1007, 2000, 10)]
 
 
 @pytest.mark.parametrize("ripgrep", [True, False], ids=["ripgrep", "python"])
 def test_endless_search_meets_the_time_limit(
-    boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
+    sandboxes: ProjectSandboxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ripgrep: bool
 ) -> None:
     if not ripgrep:
         monkeypatch.setattr("agentbench.tools.search.RIPGREP", "no-such-program")
-    with boxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=1))) as here:
-        assert here.session.run("printf 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab' > slow").ok
-        result = here.session.search("(a+)+$")
+    with sandboxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=1))) as recorded:
+        assert recorded.session.run("printf 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab' > slow").ok
+        result = recorded.session.search("(a+)+$")
         assert result.ok or result.error_type == "timeout"
-        assert here.session.run("true").ok
+        assert recorded.session.run("true").ok
 
 
 @pytest.mark.req("T-02", "R-16")
-def test_large_output_is_bounded_and_digested(boxes: Boxes, tmp_path: Path) -> None:
-    with boxes.open(tmp_path) as here:
-        result = here.session.run("head -c 30000000 /dev/zero | tr '\\0' x; yes | head -n 300000 >&2")
+def test_large_output_is_bounded_and_digested(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    with sandboxes.open(tmp_path) as recorded:
+        result = recorded.session.run("head -c 30000000 /dev/zero | tr '\\0' x; yes | head -n 300000 >&2")
         assert result.ok
         assert len(result.stdout) < 70_000
         assert len(result.stderr) < 70_000
         assert result.truncated
-        (finished,) = here.of(ToolCallFinished)
+        (finished,) = recorded.of(ToolCallFinished)
         assert finished.stdout.total_bytes == 30_000_000
         assert finished.stdout.sha256 == hashlib.sha256(b"x" * 30_000_000).hexdigest()
-        assert here.log_path.stat().st_size < 100_000
+        assert recorded.log_path.stat().st_size < 100_000
 
 
-def test_hanging_command_is_killed_with_its_children(boxes: Boxes, tmp_path: Path) -> None:
-    with boxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=1))) as here:
-        result = here.session.run("trap '' TERM; setsid sleep 1000 & sleep 1000")
+def test_hanging_command_is_killed_with_its_children(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    with sandboxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=1))) as recorded:
+        result = recorded.session.run("trap '' TERM; setsid sleep 1000 & sleep 1000")
         assert result.error_type == "timeout"
         assert result.timed_out
-        assert here.session.run("! pgrep sleep").ok
+        assert recorded.session.run("! pgrep sleep").ok
 
 
 @pytest.mark.req("R-10")
-def test_wall_clock_ends_command_and_session(boxes: Boxes, tmp_path: Path) -> None:
-    with boxes.open(tmp_path, Rules(caps=Caps(wall_sec=1.5))) as here:
+def test_wall_clock_ends_command_and_session(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    with sandboxes.open(tmp_path, Rules(caps=Caps(wall_sec=1.5))) as recorded:
         with pytest.raises(SessionEnded) as caught:
-            here.session.run("echo begun > mark; sleep 1000")
+            recorded.session.run("echo begun > mark; sleep 1000")
         assert caught.value.code is TerminationCode.WALL_CAP
-        (mutated,) = here.of(WorkspaceMutated)
+        (mutated,) = recorded.of(WorkspaceMutated)
         assert [one.path for one in mutated.files] == ["mark"]
 
 
@@ -165,9 +165,9 @@ def test_wall_clock_ends_command_and_session(boxes: Boxes, tmp_path: Path) -> No
         "rmdir /workspace; mv /workspace /w; true",
     ],
 )
-def test_hostile_tree_never_raises(boxes: Boxes, tmp_path: Path, attack: str) -> None:
-    with boxes.open(tmp_path) as here:
-        session = here.session
+def test_hostile_tree_never_raises(sandboxes: ProjectSandboxes, tmp_path: Path, attack: str) -> None:
+    with sandboxes.open(tmp_path) as recorded:
+        session = recorded.session
         session.run(attack)
         session.list_files()
         read = session.read_file("src/calc.py")
@@ -177,31 +177,31 @@ def test_hostile_tree_never_raises(boxes: Boxes, tmp_path: Path, attack: str) ->
             "--- a/src/calc.py\n+++ b/src/calc.py\n@@ -1 +1 @@\n-def mean(values):\n+def middle(values):\n"
         )
         assert session.run("echo still here").stdout == "still here\n"
-        assert "root:" not in here.log_path.read_text()
+        assert "root:" not in recorded.log_path.read_text()
 
 
 @pytest.mark.slow
 @pytest.mark.req("E-05")
-def test_very_many_changed_files_are_counted(boxes: Boxes, tmp_path: Path) -> None:
-    with boxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=100))) as here:
+def test_very_many_changed_files_are_counted(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    with sandboxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=100))) as recorded:
         make = "import os\nos.mkdir('many')\nfor i in range(100_000): os.close(os.open(f'many/{i}', os.O_CREAT))"
-        result = here.session.run(f'python3 -c "{make}"')
+        result = recorded.session.run(f'python3 -c "{make}"')
         assert result.ok, result
-        (mutated,) = here.of(WorkspaceMutated)
+        (mutated,) = recorded.of(WorkspaceMutated)
         assert len(mutated.files) + mutated.omitted == 100_000
         assert len(result.changed_files) == 200
-        listed = here.session.list_files("many")
+        listed = recorded.session.list_files("many")
         assert listed.stdout.count("\n") == 2000
-        assert here.log_path.stat().st_size < 1_000_000
+        assert recorded.log_path.stat().st_size < 1_000_000
 
 
 @pytest.mark.req("T-02")
-def test_command_changes_out_of_scope_are_reported(boxes: Boxes, tmp_path: Path) -> None:
+def test_command_changes_out_of_scope_are_reported(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     rules = Rules(editable_globs=("src/**",), generated=DEFAULT_GENERATED)
-    with boxes.open(tmp_path, rules) as here:
-        result = here.session.run("echo x >> src/calc.py; echo x >> tests/test_calc.py; mkdir build; touch build/x")
+    with sandboxes.open(tmp_path, rules) as recorded:
+        result = recorded.session.run("echo x >> src/calc.py; echo x >> tests/test_calc.py; mkdir build; touch build/x")
         assert result.ok
         assert "tests/test_calc.py" in result.note
-        (alert,) = here.of(MonitorAlert)
+        (alert,) = recorded.of(MonitorAlert)
         assert "tests/test_calc.py" in alert.detail
         assert "build" not in alert.detail

@@ -15,8 +15,8 @@ from agentbench.trace.events import PatchApplied
 from agentbench.tree.memory import MemoryTree
 from agentbench.workspace.diff.apply import PlannedWrites, plan_writes
 from agentbench.workspace.diff.parse import parse
-from tests.tools.conftest import OpenPlace
-from tests.tools.places import fill
+from tests.tools.conftest import OpenSession
+from tests.tools.recorded_session import fill
 
 pytestmark = pytest.mark.req("T-03")
 
@@ -171,26 +171,26 @@ def test_patch_may_change_the_final_newline(content: bytes, body: str, wanted: b
     assert result(planned) == wanted
 
 
-def test_kept_line_endings_are_reported_and_logged(place: OpenPlace, workspace: Path) -> None:
+def test_kept_line_endings_are_reported_and_logged(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"dos.txt": b"one\r\ntwo\r\n", "unix.txt": b"one\ntwo\n"})
-    here = place()
+    recorded = open_session()
     body = "@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
-    done = here.session.apply_patch(
+    done = recorded.session.apply_patch(
         f"--- a/dos.txt\n+++ b/dos.txt\n{body}--- a/unix.txt\n+++ b/unix.txt\n{body}",
     )
     assert done.ok, done
     assert (workspace / "dos.txt").read_bytes() == b"one\r\nthree\r\n"
     assert (workspace / "unix.txt").read_bytes() == b"one\nthree\n"
     assert done.note == "dos.txt: kept the file's line endings, which differ from the patch's"
-    assert [event.why for event in here.of(PatchApplied)] == [done.note]
+    assert [event.why for event in recorded.of(PatchApplied)] == [done.note]
 
 
-def test_one_failing_file_leaves_all_files_unchanged(place: OpenPlace, workspace: Path) -> None:
+def test_one_failing_file_leaves_all_files_unchanged(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"dos.txt": b"one\r\n", "other": b"x\n"})
-    here = place()
-    done = here.session.apply_patch(
+    recorded = open_session()
+    done = recorded.session.apply_patch(
         "--- a/dos.txt\n+++ b/dos.txt\n@@ -1 +1 @@\n-one\n+1\n--- a/other\n+++ b/other\n@@ -1 +1 @@\n-y\n+z\n"
     )
     assert not done.ok
     assert (workspace / "dos.txt").read_bytes() == b"one\r\n"
-    assert here.of(PatchApplied) == []
+    assert recorded.of(PatchApplied) == []

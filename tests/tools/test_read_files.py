@@ -14,15 +14,15 @@ from agentbench.tools.rules import Rules
 from agentbench.trace.events import ToolCallFinished
 from agentbench.tree.entry import Entry
 from agentbench.tree.folder import FolderTree
-from tests.tools.conftest import OpenPlace
-from tests.tools.places import fill
+from tests.tools.conftest import OpenSession
+from tests.tools.recorded_session import fill
 
 pytestmark = pytest.mark.req("T-01", "T-02")
 
 
-def test_files_are_listed_sorted(place: OpenPlace, workspace: Path) -> None:
+def test_files_are_listed_sorted(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"b.py": "", "a/x.py": "", "a/y.txt": "", ".git/config": "", ".hidden": ""})
-    session = place().session
+    session = open_session().session
     assert session.list_files().stdout == ".hidden\na/x.py\na/y.txt\nb.py\n"
     assert session.list_files("a").stdout == "a/x.py\na/y.txt\n"
     assert session.list_files("./a/", "*.py").stdout == "a/x.py\n"
@@ -33,17 +33,17 @@ def test_files_are_listed_sorted(place: OpenPlace, workspace: Path) -> None:
     assert session.list_files(glob="*.rs").stdout == ""
 
 
-def test_listing_is_bounded(place: OpenPlace, workspace: Path) -> None:
+def test_listing_is_bounded(open_session: OpenSession, workspace: Path) -> None:
     for number in range(MAX_LISTED + 5):
         (workspace / f"f{number:05}").touch()
-    result = place().session.list_files()
+    result = open_session().session.list_files()
     assert result.stdout.count("\n") == MAX_LISTED
     assert result.truncated
     assert "5 more files" in result.note
 
 
-def test_unchanged_workspace_is_scanned_once(place: OpenPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = place().session
+def test_unchanged_workspace_is_scanned_once(open_session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = open_session().session
     session.list_files()
 
     def walk(tree: FolderTree) -> Iterator[Entry]:
@@ -53,9 +53,9 @@ def test_unchanged_workspace_is_scanned_once(place: OpenPlace, monkeypatch: pyte
     assert session.list_files().ok
 
 
-def test_file_is_read_whole_or_by_lines(place: OpenPlace, workspace: Path) -> None:
+def test_file_is_read_whole_or_by_lines(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"a": "1\n2\n3\n4", "empty": ""})
-    session = place().session
+    session = open_session().session
     assert session.read_file("a").stdout == "1\n2\n3\n4"
     middle = session.read_file("a", 2, 3)
     assert (middle.stdout, middle.note) == ("2\n3\n", "lines 2 to 3 of 4")
@@ -87,7 +87,7 @@ def test_file_is_read_whole_or_by_lines(place: OpenPlace, workspace: Path) -> No
     ],
 )
 def test_unreadable_files_are_refused(
-    place: OpenPlace, workspace: Path, monkeypatch: pytest.MonkeyPatch, path: str, kind: str
+    open_session: OpenSession, workspace: Path, monkeypatch: pytest.MonkeyPatch, path: str, kind: str
 ) -> None:
     fill(workspace, {"folder/x": "", "binary": b"a\0b", ".git/config": "x", "../secret": "secret"})
     os.mkfifo(workspace / "fifo")
@@ -97,62 +97,62 @@ def test_unreadable_files_are_refused(
         links = {"passwd": "/etc/passwd", "up": "../secret", "loop": "loop", "outside": "/etc", "dangling": "no"}
         for name, target in links.items():
             (workspace / name).symlink_to(target)
-        result = place().session.read_file(path)
+        result = open_session().session.read_file(path)
     assert result.error_type == kind
     assert result.stdout == ""
     assert "secret" not in result.stdout
 
 
-def test_link_inside_workspace_is_read(place: OpenPlace, workspace: Path) -> None:
+def test_link_inside_workspace_is_read(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"docs/readme": "hello", "src/a.py": "x = 1"})
     (workspace / "README").symlink_to("docs/readme")
     (workspace / "lib").symlink_to("src")
-    session = place().session
+    session = open_session().session
     assert session.read_file("README").stdout == "hello"
     assert session.read_file("lib/a.py").stdout == "x = 1"
     assert session.list_files("lib").stdout == "src/a.py\n"
 
 
-def test_non_utf8_name_is_encoded_and_readable(place: OpenPlace, workspace: Path) -> None:
+def test_non_utf8_name_is_encoded_and_readable(open_session: OpenSession, workspace: Path) -> None:
     (workspace / os.fsdecode(b"caf\xe9\n.txt")).write_text("found")
     (workspace / "100%.txt").write_text("plain")
-    session = place().session
+    session = open_session().session
     assert session.list_files().stdout == "100%.txt\ncaf%E9%0A.txt\n"
     assert session.read_file("caf%E9%0A.txt").stdout == "found"
     assert session.read_file("100%.txt").stdout == "plain"
 
 
-def test_huge_file_is_refused_and_long_line_is_cut(place: OpenPlace, workspace: Path) -> None:
+def test_huge_file_is_refused_and_long_line_is_cut(open_session: OpenSession, workspace: Path) -> None:
     with (workspace / "huge").open("wb") as file:
         file.truncate(MAX_READ + 1)
     fill(workspace, {"line": "x" * 1_000_000, "many": "y\n" * 100_000})
-    here = place()
-    refused = here.session.read_file("huge")
+    recorded = open_session()
+    refused = recorded.session.read_file("huge")
     assert refused.error_type == "too_large"
     for name in ("line", "many"):
-        result = here.session.read_file(name)
+        result = recorded.session.read_file(name)
         assert result.truncated
         assert len(result.stdout) < 300_000
         assert "output is truncated" in result.note
-    assert all(len(one.stdout.text) < 10_000 for one in here.of(ToolCallFinished))
+    assert all(len(one.stdout.text) < 10_000 for one in recorded.of(ToolCallFinished))
 
 
-def test_deep_directories_are_readable(place: OpenPlace, workspace: Path) -> None:
+def test_deep_directories_are_readable(open_session: OpenSession, workspace: Path) -> None:
     deep = workspace
     for _ in range(300):
         deep = deep / "d"
     deep.mkdir(parents=True)
     (deep / "f").write_text("down here")
-    session = place().session
+    session = open_session().session
     (path,) = session.list_files().stdout.splitlines()
     assert session.read_file(path).stdout == "down here"
 
 
 @pytest.mark.req("C-08")
-def test_readable_globs_are_enforced(place: OpenPlace, workspace: Path) -> None:
+def test_readable_globs_are_enforced(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"src/a": "x", "secrets/key": "y"})
     (workspace / "src/link").symlink_to("../secrets/key")
-    session = place(Rules(readable_globs=("src/**",))).session
+    session = open_session(Rules(readable_globs=("src/**",))).session
     assert session.list_files().stdout == "src/a\nsrc/link\n"
     assert session.read_file("secrets/key").error_type == "path_denied"
     assert session.read_file("src/link").error_type == "path_denied"

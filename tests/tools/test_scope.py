@@ -13,8 +13,8 @@ from agentbench.tools.rules import Rules, rules_for
 from agentbench.tools.session import AgentProgram
 from agentbench.trace.events import Intervention, MonitorAlert, WorkspaceMutated
 from agentbench.tree.memory import MemoryTree
-from tests.tools.boxes import FILES, Boxes
-from tests.tools.places import FolderSandbox, completed, fill, open_place
+from tests.tools.project_sandboxes import FILES, ProjectSandboxes
+from tests.tools.recorded_session import FolderSandbox, completed, fill, record_session
 
 pytestmark = pytest.mark.req("T-02")
 
@@ -27,22 +27,24 @@ VANDAL = (
 
 
 @pytest.mark.req("E-05", "E-07")
-def test_out_of_scope_change_is_reverted_and_logged(any_boxes: Boxes, tmp_path: Path) -> None:
-    with any_boxes.open(tmp_path, REVERT) as here:
-        done = here.session.run(VANDAL)
+def test_out_of_scope_change_is_reverted_and_logged(any_sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    with any_sandboxes.open(tmp_path, REVERT) as recorded:
+        done = recorded.session.run(VANDAL)
         assert done.ok, done
         assert done.changed_files == ("src/util.py",)
         assert done.note == (
             "changed files outside the editable scope (src/**): deep/er/x, docs/readme.md, tests, tests/test_calc.py, top.txt; "
             "reverted"
         )
-        listed = here.session.list_files().stdout.splitlines()
+        listed = recorded.session.list_files().stdout.splitlines()
         assert [name for name in listed if not name.endswith(".pyc")] == sorted(FILES)
-        seen = here.session.run("cat docs/readme.md tests/test_calc.py; stat -c %a docs/readme.md; ls -d deep top.txt")
+        seen = recorded.session.run(
+            "cat docs/readme.md tests/test_calc.py; stat -c %a docs/readme.md; ls -d deep top.txt"
+        )
         assert seen.stdout == FILES["docs/readme.md"] + FILES["tests/test_calc.py"] + "644\n"
         assert seen.changed_files == ()
-        events = here.events()
-    done_first, put_back = here.of(WorkspaceMutated)
+        events = recorded.events()
+    done_first, put_back = recorded.of(WorkspaceMutated)
     assert {one.path: one.change for one in put_back.files} == {
         "deep/er/x": "deleted",
         "docs/readme.md": "modified",
@@ -52,35 +54,35 @@ def test_out_of_scope_change_is_reverted_and_logged(any_boxes: Boxes, tmp_path: 
     }
     before = {one.path: one.before_sha256 for one in done_first.files}
     assert all(one.after_sha256 == before[one.path] for one in put_back.files)
-    (rollback,) = here.of(Intervention)
+    (rollback,) = recorded.of(Intervention)
     alert = events[rollback.alert - 1].payload
     assert isinstance(alert, MonitorAlert)
     assert (rollback.action, alert.monitor, alert.rule) == ("rollback", "scope", "editable_globs")
 
 
 @pytest.mark.req("E-05")
-def test_out_of_scope_change_of_a_program_is_reverted(any_boxes: Boxes, tmp_path: Path) -> None:
-    with any_boxes.open(tmp_path, REVERT) as here:
-        done = here.session.run_program(AgentProgram("agent_command", "rm -r docs src; echo > docs; exit 3"))
+def test_out_of_scope_change_of_a_program_is_reverted(any_sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    with any_sandboxes.open(tmp_path, REVERT) as recorded:
+        done = recorded.session.run_program(AgentProgram("agent_command", "rm -r docs src; echo > docs; exit 3"))
         assert done.exit_code == 3
         assert done.changed_files == ("src/calc.py", "src/util.py")
-        assert here.session.list_files().stdout == "docs/readme.md\ntests/test_calc.py\n"
+        assert recorded.session.list_files().stdout == "docs/readme.md\ntests/test_calc.py\n"
 
 
-def test_read_only_contract_reverts_every_change(boxes: Boxes, tmp_path: Path) -> None:
-    with boxes.open(tmp_path, Rules(allow_write=False, revert_outside=True)) as here:
-        assert "reverted" in here.session.run("rm -r src docs; echo x > y").note
-        assert here.session.list_files().stdout.splitlines() == sorted(FILES)
+def test_read_only_contract_reverts_every_change(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    with sandboxes.open(tmp_path, Rules(allow_write=False, revert_outside=True)) as recorded:
+        assert "reverted" in recorded.session.run("rm -r src docs; echo x > y").note
+        assert recorded.session.list_files().stdout.splitlines() == sorted(FILES)
 
 
-def test_violation_mode_keeps_and_reports_the_change(any_boxes: Boxes, tmp_path: Path) -> None:
-    with any_boxes.open(tmp_path, Rules(editable_globs=("src/**",))) as here:
-        done = here.session.run("echo x > top.txt")
+def test_violation_mode_keeps_and_reports_the_change(any_sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    with any_sandboxes.open(tmp_path, Rules(editable_globs=("src/**",))) as recorded:
+        done = recorded.session.run("echo x > top.txt")
         assert done.note == "changed files outside the editable scope (src/**): top.txt"
         assert done.changed_files == ("top.txt",)
-        assert here.session.read_file("top.txt").stdout == "x\n"
-    assert here.of(Intervention) == []
-    assert [(alert.rule, alert.severity) for alert in here.of(MonitorAlert)] == [("editable_globs", "note")]
+        assert recorded.session.read_file("top.txt").stdout == "x\n"
+    assert recorded.of(Intervention) == []
+    assert [(alert.rule, alert.severity) for alert in recorded.of(MonitorAlert)] == [("editable_globs", "note")]
 
 
 def test_failed_revert_is_reported(
@@ -102,12 +104,12 @@ def test_failed_revert_is_reported(
             raise PatchInvalid("no space left")
 
         monkeypatch.setattr(folder_sandbox, "write_files", full)
-        with contextmanager(open_place)(folder_sandbox, record, REVERT, base=base) as here:
-            done = here.session.run("anything")
+        with contextmanager(record_session)(folder_sandbox, record, REVERT, base=base) as recorded:
+            done = recorded.session.run("anything")
         assert ("no space left", "not available")[number == 0] in done.note
         assert done.changed_files == ("docs/a",)
-        assert [alert.rule for alert in here.of(MonitorAlert)] == ["editable_globs", "not_reverted"]
-        assert here.of(Intervention) == []
+        assert [alert.rule for alert in recorded.of(MonitorAlert)] == ["editable_globs", "not_reverted"]
+        assert recorded.of(Intervention) == []
 
 
 @pytest.mark.req("C-08")

@@ -18,9 +18,9 @@ from agentbench.tools.host_search import ContentCache, Query, parse_query, searc
 from agentbench.tools.search import _matches, _ripgrep
 from agentbench.tools.workspace_tracker import WorkspaceTracker
 from agentbench.tree.entry import Entry, Kind
-from tests.tools.boxes import FILES, Boxes
-from tests.tools.conftest import OpenPlace
-from tests.tools.places import FolderSandbox, completed, fill
+from tests.tools.conftest import OpenSession
+from tests.tools.project_sandboxes import FILES, ProjectSandboxes
+from tests.tools.recorded_session import FolderSandbox, completed, fill
 
 pytestmark = pytest.mark.req("T-01")
 
@@ -123,7 +123,7 @@ def test_uncertain_patterns_are_left_to_ripgrep(pattern: str) -> None:
 
 
 def test_ripgrep_gets_only_files_that_can_match(
-    place: OpenPlace, folder_sandbox: FolderSandbox, workspace: Path
+    open_session: OpenSession, folder_sandbox: FolderSandbox, workspace: Path
 ) -> None:
     fill(workspace, {"one.py": "def f_1(): ...\n", "two.py": "def g_2(): ...\n", "odd.py": r"f_\(z[z-a]"})
     searched: list[list[str]] = []
@@ -134,7 +134,7 @@ def test_ripgrep_gets_only_files_that_can_match(
         return completed(exit_code=2 if invalid else 1, stderr=b"error" if invalid else b"")
 
     folder_sandbox.on_run = rg
-    agent = place().session
+    agent = open_session().session
     agent.search(r"f_[0-9]\(")
     agent.search("nowhere_[0-9]")
     agent.search(r"f_\(z[z-a]")
@@ -169,9 +169,11 @@ def test_host_search_is_linear_on_hostile_text() -> None:
 # --- the tool -----------------------------------------------------------------------------------------------------------
 
 
-def test_search_on_the_host_sees_changes(place: OpenPlace, folder_sandbox: FolderSandbox, workspace: Path) -> None:
+def test_search_on_the_host_sees_changes(
+    open_session: OpenSession, folder_sandbox: FolderSandbox, workspace: Path
+) -> None:
     fill(workspace, {"a.py": "def one():\n    pass\n", "b.txt": "one\r\ntwo one\n", "empty": ""})
-    session = place().session
+    session = open_session().session
     assert session.search("one").stdout == "a.py:1:def one():\nb.txt:1:one\nb.txt:2:two one\n"
     assert session.search(r"def one\(|two", glob="*.py").stdout == "a.py:1:def one():\n"
     session.apply_patch("--- a/b.txt\n+++ b/b.txt\n@@ -2 +2 @@\n-two one\n+two\n")
@@ -183,7 +185,7 @@ def test_search_on_the_host_sees_changes(place: OpenPlace, folder_sandbox: Folde
 
 @pytest.mark.parametrize("files, size", [(3, 300_000), (1200, 10)])
 def test_large_workspace_is_searched_by_ripgrep(
-    place: OpenPlace, folder_sandbox: FolderSandbox, workspace: Path, files: int, size: int
+    open_session: OpenSession, folder_sandbox: FolderSandbox, workspace: Path, files: int, size: int
 ) -> None:
     fill(workspace, {f"f{number}": "x" * size for number in range(files)})
     commands: list[Command] = []
@@ -193,7 +195,7 @@ def test_large_workspace_is_searched_by_ripgrep(
         return completed(exit_code=1)
 
     folder_sandbox.on_run = rg
-    assert place().session.search("one").ok
+    assert open_session().session.search("one").ok
     assert len(commands) == 1
 
 
@@ -201,15 +203,15 @@ def test_large_workspace_is_searched_by_ripgrep(
     "query", ["median", "mean|median", "def.*values", r"return\b", "^def ", r"values\)$", "no such"]
 )
 def test_host_and_sandbox_give_the_same_results(
-    any_boxes: Boxes, tmp_path: Path, query: str, monkeypatch: pytest.MonkeyPatch
+    any_sandboxes: ProjectSandboxes, tmp_path: Path, query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert parse_query(query) is not None
-    with any_boxes.open(tmp_path) as here:
-        assert here.session.run("printf 'median\\r\\n' > dos.txt; printf 'd\\351f median' > latin").ok
-        fast = here.session.search(query)
+    with any_sandboxes.open(tmp_path) as recorded:
+        assert recorded.session.run("printf 'median\\r\\n' > dos.txt; printf 'd\\351f median' > latin").ok
+        fast = recorded.session.search(query)
         with monkeypatch.context() as patched:
             patched.setattr(host_search, "parse_query", lambda _query: None)
-            assert here.session.search(query) == fast
+            assert recorded.session.search(query) == fast
     expected = [name for name, text in FILES.items() if re.search(query, text, re.MULTILINE)]
     assert {line.partition(":")[0] for line in fast.stdout.splitlines()} >= set(expected)
 

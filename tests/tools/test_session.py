@@ -47,8 +47,8 @@ from agentbench.trace.events import (
 )
 from agentbench.trace.log import EventLog, read_events
 from agentbench.trace.verify import verify_log
-from tests.tools.conftest import OpenPlace
-from tests.tools.places import Clock, FolderSandbox, completed, fill
+from tests.tools.conftest import OpenSession
+from tests.tools.recorded_session import Clock, FolderSandbox, completed, fill
 
 TASK = Task.model_validate({"id": "t", "suite": "s", "repo": "none"})
 
@@ -58,62 +58,64 @@ def with_calls(count: int, *, steps_are_calls: bool = True) -> Rules:
 
 
 @pytest.mark.req("R-03")
-def test_briefing_is_logged_verbatim_first(place: OpenPlace) -> None:
-    here = place()
-    here.session.run("true")
-    (told,) = here.of(Briefing)
-    assert here.types()[0] == "briefing"
-    assert told.text == here.session.briefing.text
+def test_briefing_is_logged_verbatim_first(open_session: OpenSession) -> None:
+    recorded = open_session()
+    recorded.session.run("true")
+    (told,) = recorded.of(Briefing)
+    assert recorded.types()[0] == "briefing"
+    assert told.text == recorded.session.briefing.text
     assert told.sha256 == hashlib.sha256(told.text.encode()).hexdigest()
 
 
 @pytest.mark.req("E-02", "E-04", "T-01")
-def test_every_call_logs_start_and_end(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_every_call_logs_start_and_end(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
     folder_sandbox.on_run = lambda _command: completed(b"out", exit_code=3, stderr=b"err")
-    here = place()
-    result = here.session.run("make", env={"A": "1"})
+    recorded = open_session()
+    result = recorded.session.run("make", env={"A": "1"})
     assert (result.ok, result.stdout, result.stderr, result.exit_code) == (False, "out", "err", 3)
     assert (result.error_type, result.error_message) == ("nonzero_exit", "exit status 3")
-    (started,) = here.of(ToolCallStarted)
-    (finished,) = here.of(ToolCallFinished)
+    (started,) = recorded.of(ToolCallStarted)
+    (finished,) = recorded.of(ToolCallFinished)
     assert started.arguments == {"command": "make", "timeout_sec": None, "env": {"A": "1"}}
     assert (finished.call_id, finished.tool, finished.exit_code) == (started.call_id, "run", 3)
     assert finished.stdout.text == "out"
     assert finished.stdout.sha256 == hashlib.sha256(b"out").hexdigest()
-    actors = {event.type: event.actor for event in here.events()}
+    actors = {event.type: event.actor for event in recorded.events()}
     assert actors["tool_call_started"] == "agent"
     assert actors["tool_call_finished"] == "harness"
 
 
 @pytest.mark.req("T-08")
 @pytest.mark.parametrize("steps,code", [(True, "max_steps"), (False, "tool_call_cap")])
-def test_spent_call_budget_ends_the_session(place: OpenPlace, steps: bool, code: str) -> None:
-    here = place(with_calls(2, steps_are_calls=steps))
-    assert here.session.remaining.tool_calls == 2
-    here.session.list_files()
-    here.session.call("nonsense")
-    assert here.session.remaining.tool_calls == 0
+def test_spent_call_budget_ends_the_session(open_session: OpenSession, steps: bool, code: str) -> None:
+    recorded = open_session(with_calls(2, steps_are_calls=steps))
+    assert recorded.session.remaining.tool_calls == 2
+    recorded.session.list_files()
+    recorded.session.call("nonsense")
+    assert recorded.session.remaining.tool_calls == 0
     with pytest.raises(SessionEnded) as caught:
-        here.session.list_files()
+        recorded.session.list_files()
     assert caught.value.code == code
-    assert len(here.of(ToolCallStarted)) == 2
-    alert = next(event for event in here.events() if isinstance(event.payload, MonitorAlert))
+    assert len(recorded.of(ToolCallStarted)) == 2
+    alert = next(event for event in recorded.events() if isinstance(event.payload, MonitorAlert))
     assert caught.value.evidence[0] == alert.seq
-    (intervention,) = here.of(Intervention)
+    (intervention,) = recorded.of(Intervention)
     assert (intervention.action, intervention.alert) == ("terminate", alert.seq)
 
 
-def test_ended_session_stays_ended(place: OpenPlace) -> None:
-    here = place(with_calls(0))
+def test_ended_session_stays_ended(open_session: OpenSession) -> None:
+    recorded = open_session(with_calls(0))
     for _ in range(3):
         with pytest.raises(SessionEnded):
-            here.session.list_files()
-    assert here.session.ended is not None
-    assert len(here.of(Intervention)) == 1
+            recorded.session.list_files()
+    assert recorded.session.ended is not None
+    assert len(recorded.of(Intervention)) == 1
 
 
 @pytest.mark.req("R-10")
-def test_call_beyond_wall_clock_is_logged_and_ends_the_session(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_call_beyond_wall_clock_is_logged_and_ends_the_session(
+    open_session: OpenSession, folder_sandbox: FolderSandbox
+) -> None:
     clock = Clock()
 
     def slow(command: Command) -> Completed:
@@ -121,46 +123,46 @@ def test_call_beyond_wall_clock_is_logged_and_ends_the_session(place: OpenPlace,
         return completed(exit_code=None, timed_out=True)
 
     folder_sandbox.on_run = slow
-    here = place(Rules(caps=Caps(wall_sec=10, tool_timeout_sec=120)), clock)
+    recorded = open_session(Rules(caps=Caps(wall_sec=10, tool_timeout_sec=120)), clock)
     with pytest.raises(SessionEnded) as caught:
-        here.session.run("sleep 1000", timeout_sec=60)
+        recorded.session.run("sleep 1000", timeout_sec=60)
     assert caught.value.code is TerminationCode.WALL_CAP
     assert folder_sandbox.commands[0].timeout_sec == pytest.approx(10)
-    (finished,) = here.of(ToolCallFinished)
+    (finished,) = recorded.of(ToolCallFinished)
     assert finished.timed_out
     assert finished.error_type == "timeout"
 
 
-def test_thinking_time_counts(place: OpenPlace) -> None:
+def test_thinking_time_counts(open_session: OpenSession) -> None:
     clock = Clock()
-    here = place(Rules(caps=Caps(wall_sec=10)), clock)
+    recorded = open_session(Rules(caps=Caps(wall_sec=10)), clock)
     clock.now = 11
     with pytest.raises(SessionEnded) as caught:
-        here.session.list_files()
+        recorded.session.list_files()
     assert caught.value.code is TerminationCode.WALL_CAP
-    assert here.session.remaining.wall_sec == 0
+    assert recorded.session.remaining.wall_sec == 0
 
 
 @pytest.mark.req("C-04")
-def test_command_timeout_is_capped_by_the_contract(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
-    here = place(Rules(caps=Caps(tool_timeout_sec=7)))
-    assert here.session.run("a").note == ""
-    assert "7 s" in here.session.run("a", timeout_sec=100).note
-    here.session.run("a", timeout_sec=3)
+def test_command_timeout_is_capped_by_the_contract(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
+    recorded = open_session(Rules(caps=Caps(tool_timeout_sec=7)))
+    assert recorded.session.run("a").note == ""
+    assert "7 s" in recorded.session.run("a", timeout_sec=100).note
+    recorded.session.run("a", timeout_sec=3)
     assert [round(command.timeout_sec) for command in folder_sandbox.commands] == [7, 7, 3]
 
 
 @pytest.mark.req("M-07")
-def test_failed_test_cycles_are_counted_and_capped(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_failed_test_cycles_are_counted_and_capped(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
     folder_sandbox.on_run = lambda _command: completed(exit_code=1)
-    here = place(Rules(caps=Caps(budget=Budget(failed_cycles=2)), test_commands=("make check",)))
-    here.session.run("ls")
-    here.session.run("cd src && python -m pytest -q | tail")
-    here.session.run("make check")
-    cycles = here.of(events.TestsFinished)
+    recorded = open_session(Rules(caps=Caps(budget=Budget(failed_cycles=2)), test_commands=("make check",)))
+    recorded.session.run("ls")
+    recorded.session.run("cd src && python -m pytest -q | tail")
+    recorded.session.run("make check")
+    cycles = recorded.of(events.TestsFinished)
     assert [cycle.outcome for cycle in cycles] == ["fail", "fail"]
     with pytest.raises(SessionEnded) as caught:
-        here.session.run("ls")
+        recorded.session.run("ls")
     assert caught.value.code is TerminationCode.FAILED_CYCLE_CAP
 
 
@@ -168,58 +170,60 @@ def test_failed_test_cycles_are_counted_and_capped(place: OpenPlace, folder_sand
 
 
 @pytest.mark.req("R-04")
-def test_stages_go_up_by_logged_steps(place: OpenPlace) -> None:
-    here = place()
-    here.session.list_files()
-    here.session.run("true")
-    here.session.list_files()
-    here.session.run("true")
-    assert [(one.before, one.after, one.cause) for one in here.of(StageChanged)] == [
+def test_stages_go_up_by_logged_steps(open_session: OpenSession) -> None:
+    recorded = open_session()
+    recorded.session.list_files()
+    recorded.session.run("true")
+    recorded.session.list_files()
+    recorded.session.run("true")
+    assert [(one.before, one.after, one.cause) for one in recorded.of(StageChanged)] == [
         (None, "inspect", "session started"),
         ("inspect", "test", "run"),
     ]
 
 
 @pytest.mark.req("R-04")
-def test_agent_can_request_a_stage_early(place: OpenPlace) -> None:
-    here = place(Rules(stages=("inspect", "write")))
-    assert here.session.request_stage("write", "the plan is done").ok
-    refused = here.session.request_stage("test")
+def test_agent_can_request_a_stage_early(open_session: OpenSession) -> None:
+    recorded = open_session(Rules(stages=("inspect", "write")))
+    assert recorded.session.request_stage("write", "the plan is done").ok
+    refused = recorded.session.request_stage("test")
     assert refused.error_type == "stage_denied"
-    assert [(one.before, one.after, one.cause) for one in here.of(StageChanged)][1:] == [
+    assert [(one.before, one.after, one.cause) for one in recorded.of(StageChanged)][1:] == [
         ("inspect", "write", "requested: the plan is done")
     ]
-    assert here.of(ToolCallStarted) == []
+    assert recorded.of(ToolCallStarted) == []
 
 
 @pytest.mark.req("R-04")
-def test_tool_of_a_missing_stage_is_refused(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
-    here = place(Rules(stages=("inspect",)))
-    for result in (here.session.run("rm -rf ."), here.session.apply_patch("x")):
+def test_tool_of_a_missing_stage_is_refused(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
+    recorded = open_session(Rules(stages=("inspect",)))
+    for result in (recorded.session.run("rm -rf ."), recorded.session.apply_patch("x")):
         assert result.error_type == "stage_denied"
     assert folder_sandbox.commands == []
-    assert list(here.session.tools) == ["list_files", "read_file", "search"]
+    assert list(recorded.session.tools) == ["list_files", "read_file", "search"]
 
 
 @pytest.mark.req("C-08")
-def test_tool_not_in_the_contract_is_refused(place: OpenPlace) -> None:
-    here = place(Rules(tools=("read_file", "run")))
-    assert here.session.list_files().error_type == "tool_denied"
-    assert here.session.run("true").ok
-    assert list(here.session.tools) == ["read_file", "run"]
+def test_tool_not_in_the_contract_is_refused(open_session: OpenSession) -> None:
+    recorded = open_session(Rules(tools=("read_file", "run")))
+    assert recorded.session.list_files().error_type == "tool_denied"
+    assert recorded.session.run("true").ok
+    assert list(recorded.session.tools) == ["read_file", "run"]
 
 
 @pytest.mark.req("C-08", "E-07")
 @pytest.mark.parametrize("command", ["curl http://x", "cd a && curl http://x", "true; curl x | sh"])
-def test_denied_command_is_refused_with_an_alert(place: OpenPlace, folder_sandbox: FolderSandbox, command: str) -> None:
-    here = place(Rules(deny_commands=(DenyCommand(pattern="curl *", severity="gate"),)))
-    result = here.session.run(command)
+def test_denied_command_is_refused_with_an_alert(
+    open_session: OpenSession, folder_sandbox: FolderSandbox, command: str
+) -> None:
+    recorded = open_session(Rules(deny_commands=(DenyCommand(pattern="curl *", severity="gate"),)))
+    result = recorded.session.run(command)
     assert result.error_type == "command_denied"
     assert folder_sandbox.commands == []
-    (alert,) = [one for one in here.of(MonitorAlert) if one.monitor == "deny_commands"]
+    (alert,) = [one for one in recorded.of(MonitorAlert) if one.monitor == "deny_commands"]
     assert (alert.severity, alert.rule, alert.format) == ("gate", "curl *", "code")
-    assert {intervention.action for intervention in here.of(Intervention)} == {"deny"}
-    assert here.session.run("echo curl").ok
+    assert {intervention.action for intervention in recorded.of(Intervention)} == {"deny"}
+    assert recorded.session.run("echo curl").ok
 
 
 # --- bad calls ------------------------------------------------------------------------------------------------------
@@ -248,15 +252,15 @@ def test_denied_command_is_refused_with_an_alert(place: OpenPlace, folder_sandbo
     ],
 )
 def test_invalid_call_returns_the_problem(
-    place: OpenPlace, folder_sandbox: FolderSandbox, name: str, arguments: JsonValue, kind: str, told: str
+    open_session: OpenSession, folder_sandbox: FolderSandbox, name: str, arguments: JsonValue, kind: str, told: str
 ) -> None:
-    here = place()
-    result = here.session.call(name, arguments)
+    recorded = open_session()
+    result = recorded.session.call(name, arguments)
     assert result.error_type == kind
     assert result.error_message is not None
     assert told in result.error_message
     assert folder_sandbox.commands == []
-    (finished,) = here.of(ToolCallFinished)
+    (finished,) = recorded.of(ToolCallFinished)
     assert finished.error_type == kind
 
 
@@ -283,45 +287,47 @@ def test_arbitrary_arguments_never_break_the_session(
 
 
 @pytest.mark.req("E-03", "R-16")
-def test_long_arguments_are_logged_as_blobs(place: OpenPlace) -> None:
-    here = place()
-    here.session.run("echo " + "x" * 50_000)
-    (started,) = here.of(ToolCallStarted)
+def test_long_arguments_are_logged_as_blobs(open_session: OpenSession) -> None:
+    recorded = open_session()
+    recorded.session.run("echo " + "x" * 50_000)
+    (started,) = recorded.of(ToolCallStarted)
     kept = started.arguments["command"]
     assert isinstance(kept, dict)
     assert kept["total_bytes"] == 50_005
-    assert here.blobs.get(str(kept["blob"])) == b"echo " + b"x" * 50_000
+    assert recorded.blobs.get(str(kept["blob"])) == b"echo " + b"x" * 50_000
 
 
 @pytest.mark.req("R-16", "E-04")
-def test_long_output_is_shortened_and_stored_in_full(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_long_output_is_shortened_and_stored_in_full(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
     output = b"".join(b"line %d\n" % number for number in range(10_000))
     folder_sandbox.on_run = lambda _command: completed(output)
-    here = place()
-    result = here.session.run("x")
+    recorded = open_session()
+    result = recorded.session.run("x")
     assert result.truncated
     assert result.stdout.startswith("line 0\n")
     assert result.stdout.endswith("line 9999\n")
     assert "lines not shown" in result.stdout
-    (finished,) = here.of(ToolCallFinished)
+    (finished,) = recorded.of(ToolCallFinished)
     assert finished.stdout.sha256 == hashlib.sha256(output).hexdigest()
     assert finished.stdout.blob is not None
-    assert here.blobs.get(finished.stdout.blob) == output
+    assert recorded.blobs.get(finished.stdout.blob) == output
 
 
 # --- breakers, monitors, backpressure -------------------------------------------------------------------------------
 
 
 @pytest.mark.req("M-09")
-def test_backpressure_waits_and_tells_the_agent(place: OpenPlace) -> None:
-    here = place(Rules(caps=Caps(budget=Budget()), thresholds=replace(published_thresholds(), burst_calls=2)), Clock())
+def test_backpressure_waits_and_tells_the_agent(open_session: OpenSession) -> None:
+    recorded = open_session(
+        Rules(caps=Caps(budget=Budget()), thresholds=replace(published_thresholds(), burst_calls=2)), Clock()
+    )
     waits: list[float] = []
-    here.session._limits.sleep = waits.append
-    notes = [here.session.read_file(f"x{number}").note for number in range(4)]
+    recorded.session._limits.sleep = waits.append
+    notes = [recorded.session.read_file(f"x{number}").note for number in range(4)]
     assert waits == [0.25, 0.5]
     assert notes[:2] == ["", ""]
     assert notes[2] == "backpressure: waited 0.25 s, 3 tool calls within 10 s"
-    throttled = [one for one in here.of(Intervention) if one.action == "throttle"]
+    throttled = [one for one in recorded.of(Intervention) if one.action == "throttle"]
     assert len(throttled) == 2
 
 
@@ -348,25 +354,25 @@ class Person:
     ],
 )
 def test_waiting_for_the_operator_is_not_agent_time(
-    folder_sandbox: FolderSandbox, place: OpenPlace, answer: Answer | None, code: TerminationCode | None
+    folder_sandbox: FolderSandbox, open_session: OpenSession, answer: Answer | None, code: TerminationCode | None
 ) -> None:
     clock = Clock()
-    here = place(Rules(operator=True, caps=Caps(wall_sec=100)), clock)
+    recorded = open_session(Rules(operator=True, caps=Caps(wall_sec=100)), clock)
     person = Person(answer, clock)
-    here.session._limits.operator = person
+    recorded.session._limits.operator = person
     if code is None:
-        assert here.session.run("sudo ls").ok
-        assert here.session.remaining.wall_sec == 100
-        assert [one.duration_us for one in here.of(ToolCallFinished)] == [0]
+        assert recorded.session.run("sudo ls").ok
+        assert recorded.session.remaining.wall_sec == 100
+        assert [one.duration_us for one in recorded.of(ToolCallFinished)] == [0]
     else:
         with pytest.raises(SessionEnded) as caught:
-            here.session.run("sudo ls")
+            recorded.session.run("sudo ls")
         assert caught.value.code is code
         assert folder_sandbox.commands == []
     (question,) = person.asked
-    alert = next(event for event in here.events() if isinstance(event.payload, MonitorAlert))
+    alert = next(event for event in recorded.events() if isinstance(event.payload, MonitorAlert))
     assert (question.rule, question.alert) == ("os.privilege_escalation", alert.seq)
-    (decision,) = here.of(OperatorDecision)
+    (decision,) = recorded.of(OperatorDecision)
     assert decision.alert == alert.seq
     assert decision.operator == ("deadline rule" if answer is None else "ann")
 
@@ -391,18 +397,22 @@ def test_decision_keeps_its_alert_despite_concurrent_events(tmp_path: Path) -> N
 
 
 @pytest.mark.req("M-02", "M-03")
-def test_breaker_ends_the_session_after_the_tripping_call(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
-    here = place(Rules(caps=Caps(budget=Budget())))
+def test_breaker_ends_the_session_after_the_tripping_call(
+    open_session: OpenSession, folder_sandbox: FolderSandbox
+) -> None:
+    recorded = open_session(Rules(caps=Caps(budget=Budget())))
     for _ in range(7):
-        here.session.run("make")
+        recorded.session.run("make")
     with pytest.raises(SessionEnded) as caught:
-        here.session.run("make")
+        recorded.session.run("make")
     assert caught.value.code is TerminationCode.REPEATED_CALLS
     assert len(folder_sandbox.commands) == 8
     with pytest.raises(SessionEnded):
-        here.session.read_file("x")
+        recorded.session.read_file("x")
     assert (
-        recheck(here.events(), Rules(caps=Caps(budget=Budget())).limits, PolicyMonitor(), ENGINE_MONITORS | MONITORS)
+        recheck(
+            recorded.events(), Rules(caps=Caps(budget=Budget())).limits, PolicyMonitor(), ENGINE_MONITORS | MONITORS
+        )
         == []
     )
 
@@ -410,63 +420,65 @@ def test_breaker_ends_the_session_after_the_tripping_call(place: OpenPlace, fold
 # --- the rest -------------------------------------------------------------------------------------------------------
 
 
-def test_sandbox_failure_is_raised(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_sandbox_failure_is_raised(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
     def broken(command: Command) -> Completed:
         raise SandboxError("the channel is gone")
 
     folder_sandbox.on_run = broken
-    here = place()
+    recorded = open_session()
     with pytest.raises(SandboxError):
-        here.session.run("true")
+        recorded.session.run("true")
 
 
-def test_interruption_is_raised_before_the_next_call(folder_sandbox: FolderSandbox, place: OpenPlace) -> None:
-    here = place()
-    here.session._limits.cancelled = lambda: True
+def test_interruption_is_raised_before_the_next_call(folder_sandbox: FolderSandbox, open_session: OpenSession) -> None:
+    recorded = open_session()
+    recorded.session._limits.cancelled = lambda: True
     with pytest.raises(Interrupted):
-        here.session.run("true")
+        recorded.session.run("true")
 
 
-def test_stop_ends_the_session_as_agent_stopped(place: OpenPlace) -> None:
-    here = place()
-    here.session.list_files()
+def test_stop_ends_the_session_as_agent_stopped(open_session: OpenSession) -> None:
+    recorded = open_session()
+    recorded.session.list_files()
     with pytest.raises(SessionEnded) as caught:
-        here.session.stop("all done \x1b[31m")
+        recorded.session.stop("all done \x1b[31m")
     assert caught.value.code is TerminationCode.AGENT_STOPPED
     assert "\x1b" not in caught.value.rationale
-    assert caught.value.evidence == (here.session.last_event,)
+    assert caught.value.evidence == (recorded.session.last_event,)
 
 
 @pytest.mark.req("C-08")
-def test_program_is_refused_if_commands_are_not_allowed(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
-    here = place(Rules(stages=("inspect", "write")))
+def test_program_is_refused_if_commands_are_not_allowed(
+    open_session: OpenSession, folder_sandbox: FolderSandbox
+) -> None:
+    recorded = open_session(Rules(stages=("inspect", "write")))
     with pytest.raises(InputError, match="needs to run commands"):
-        here.session.run_program(AgentProgram("agent_command", "sh x"))
+        recorded.session.run_program(AgentProgram("agent_command", "sh x"))
     assert folder_sandbox.commands == []
 
 
-def test_unobserved_commands_of_a_program_are_noted(place: OpenPlace) -> None:
+def test_unobserved_commands_of_a_program_are_noted(open_session: OpenSession) -> None:
     rules = Rules(deny_commands=(DenyCommand(pattern="curl *"),))
-    here = place(rules)
-    here.session.run_program(AgentProgram("agent_command", "sh x"))
-    (alert,) = here.of(MonitorAlert)
+    recorded = open_session(rules)
+    recorded.session.run_program(AgentProgram("agent_command", "sh x"))
+    (alert,) = recorded.of(MonitorAlert)
     assert (alert.monitor, alert.rule) == ("coverage", "not_observed")
-    assert recheck(here.events(), rules.limits, PolicyMonitor(rules.contract), ENGINE_MONITORS | MONITORS) == []
+    assert recheck(recorded.events(), rules.limits, PolicyMonitor(rules.contract), ENGINE_MONITORS | MONITORS) == []
 
 
-def test_program_is_limited_by_the_wall_clock_only(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
-    here = place(Rules(caps=Caps(budget=Budget(tool_calls=0), wall_sec=500, tool_timeout_sec=1)), Clock())
-    assert here.session.run_program(AgentProgram("agent_command", "sh x", {"A": "b"})).ok
+def test_program_is_limited_by_the_wall_clock_only(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
+    recorded = open_session(Rules(caps=Caps(budget=Budget(tool_calls=0), wall_sec=500, tool_timeout_sec=1)), Clock())
+    assert recorded.session.run_program(AgentProgram("agent_command", "sh x", {"A": "b"})).ok
     assert folder_sandbox.commands[0].timeout_sec == 500
     assert folder_sandbox.commands[0].env == {"A": "b"}
-    starts = [event for event in here.events() if event.type == "tool_call_started"]
+    starts = [event for event in recorded.events() if event.type == "tool_call_started"]
     assert [event.actor for event in starts] == ["harness"]
 
 
 @pytest.mark.req("T-08", "M-07")
-def test_remaining_budget_is_visible(place: OpenPlace) -> None:
+def test_remaining_budget_is_visible(open_session: OpenSession) -> None:
     budget = Budget(tool_calls=5, tokens=1000, cost_micro_usd=2_000_000)
-    here = place(Rules(caps=Caps(budget=budget, wall_sec=100.0)), Clock())
+    recorded = open_session(Rules(caps=Caps(budget=budget, wall_sec=100.0)), Clock())
     used = events.LlmResponse(
         request_id="m1",
         status="ok",
@@ -478,19 +490,19 @@ def test_remaining_budget_is_visible(place: OpenPlace) -> None:
         duration_us=1,
         conversation_index=1,
     )
-    here.session.list_files()
-    here.session._recorder.write(used)
-    assert here.session.remaining == RemainingBudget(tool_calls=4, wall_sec=100.0, tokens=850, usd=1.5)
+    recorded.session.list_files()
+    recorded.session._recorder.write(used)
+    assert recorded.session.remaining == RemainingBudget(tool_calls=4, wall_sec=100.0, tokens=850, usd=1.5)
 
 
 @pytest.mark.req("E-01", "E-12")
-def test_session_log_verifies(place: OpenPlace, folder_sandbox: FolderSandbox) -> None:
+def test_session_log_verifies(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
     fill(folder_sandbox.folder, {"a": "1\n"})
-    here = place()
-    here.session.apply_patch("--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n")
-    here.session.run("true")
-    chain = verify_log(here.log_path).chain
-    assert chain.events == len(here.events())
+    recorded = open_session()
+    recorded.session.apply_patch("--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n")
+    recorded.session.run("true")
+    chain = verify_log(recorded.log_path).chain
+    assert chain.events == len(recorded.events())
     assert chain.problem is None
 
 

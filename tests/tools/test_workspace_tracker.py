@@ -22,8 +22,8 @@ from agentbench.trace.events import Excerpt, MonitorAlert, WorkspaceMutated
 from agentbench.tree.memory import MemoryTree
 from agentbench.workspace.diff.apply import plan_writes
 from agentbench.workspace.diff.parse import parse
-from tests.tools.conftest import OpenPlace
-from tests.tools.places import FolderSandbox, Place, completed, fill, open_place
+from tests.tools.conftest import OpenSession
+from tests.tools.recorded_session import FolderSandbox, RecordedSession, completed, fill, record_session
 
 pytestmark = pytest.mark.req("E-05")
 
@@ -36,15 +36,15 @@ def does(act: Callable[[], object]) -> Callable[[Command], Completed]:
     return run
 
 
-def test_command_without_changes_logs_no_mutation(place: OpenPlace, workspace: Path) -> None:
+def test_command_without_changes_logs_no_mutation(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"a": "1"})
-    here = place()
-    assert here.session.run("true").changed_files == ()
-    assert here.of(WorkspaceMutated) == []
+    recorded = open_session()
+    assert recorded.session.run("true").changed_files == ()
+    assert recorded.of(WorkspaceMutated) == []
 
 
 def test_command_changes_are_logged_with_digests_and_diff(
-    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
+    open_session: OpenSession, workspace: Path, folder_sandbox: FolderSandbox
 ) -> None:
     fill(workspace, {"a.txt": "1\n", "gone": "x\n", "tool.sh": "echo\n"})
 
@@ -54,10 +54,10 @@ def test_command_changes_are_logged_with_digests_and_diff(
         (workspace / "tool.sh").chmod(0o755)
 
     folder_sandbox.on_run = does(act)
-    here = place(Rules(generated=DEFAULT_GENERATED))
-    result = here.session.run("make")
+    recorded = open_session(Rules(generated=DEFAULT_GENERATED))
+    result = recorded.session.run("make")
     assert result.changed_files == ("a.txt", "gone", "new/b", "tool.sh")
-    (mutated,) = here.of(WorkspaceMutated)
+    (mutated,) = recorded.of(WorkspaceMutated)
     assert mutated.call_id == "c1"
     assert [(one.path, one.change, one.generated) for one in mutated.files] == [
         ("a.txt", "modified", False),
@@ -72,45 +72,45 @@ def test_command_changes_are_logged_with_digests_and_diff(
     assert mutated.files[3].after_mode == "100755"
     assert "+b" in mutated.diff.text
     assert "pyc" not in mutated.diff.text
-    types = here.types()
+    types = recorded.types()
     assert types.index("tool_call_started") < types.index("workspace_mutated") < types.index("tool_call_finished")
 
 
 def test_second_change_is_diffed_against_the_first(
-    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
+    open_session: OpenSession, workspace: Path, folder_sandbox: FolderSandbox
 ) -> None:
     fill(workspace, {"a": "1\n"})
-    here = place()
-    here.session.apply_patch("--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n")
+    recorded = open_session()
+    recorded.session.apply_patch("--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n")
     folder_sandbox.on_run = does(lambda: fill(workspace, {"a": "3\n"}))
-    here.session.run("x")
+    recorded.session.run("x")
     folder_sandbox.on_run = does(lambda: fill(workspace, {"a": "4\n"}))
-    here.session.run("x")
-    first, second = here.of(WorkspaceMutated)
+    recorded.session.run("x")
+    first, second = recorded.of(WorkspaceMutated)
     assert "-2\n+3\n" in first.diff.text
     assert "-3\n+4\n" in second.diff.text
 
 
 @pytest.mark.req("T-02")
 def test_out_of_scope_change_raises_an_alert_with_evidence(
-    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
+    open_session: OpenSession, workspace: Path, folder_sandbox: FolderSandbox
 ) -> None:
     fill(workspace, {"src/a": "1", "tests/t": "1"})
     folder_sandbox.on_run = does(lambda: fill(workspace, {"src/a": "2", "tests/t": "2", "build/x": "3"}))
-    here = place(Rules(editable_globs=("src/**",), generated=DEFAULT_GENERATED))
-    result = here.session.run("x")
+    recorded = open_session(Rules(editable_globs=("src/**",), generated=DEFAULT_GENERATED))
+    result = recorded.session.run("x")
     assert result.ok
     assert "tests/t" in result.note
-    (alert,) = here.of(MonitorAlert)
+    (alert,) = recorded.of(MonitorAlert)
     assert (alert.monitor, alert.rule) == ("scope", "editable_globs")
     assert "tests/t" in alert.detail
     assert "build" not in alert.detail
-    mutated = next(event for event in here.events() if event.type == "workspace_mutated")
+    mutated = next(event for event in recorded.events() if event.type == "workspace_mutated")
     assert alert.evidence == [mutated.seq]
 
 
 def test_special_files_and_odd_names_are_logged(
-    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox
+    open_session: OpenSession, workspace: Path, folder_sandbox: FolderSandbox
 ) -> None:
     fill(workspace, {"a": "1"})
 
@@ -121,9 +121,9 @@ def test_special_files_and_odd_names_are_logged(
         (workspace / os.fsdecode(b"\xff\n")).write_bytes(b"x")
 
     folder_sandbox.on_run = does(act)
-    here = place()
-    assert here.session.run("x").changed_files == ("a", "fifo", "%FF%0A")
-    (mutated,) = here.of(WorkspaceMutated)
+    recorded = open_session()
+    assert recorded.session.run("x").changed_files == ("a", "fifo", "%FF%0A")
+    (mutated,) = recorded.of(WorkspaceMutated)
     assert [(one.path, one.path_encoding, one.change) for one in mutated.files] == [
         ("a", "utf-8", "modified"),
         ("fifo", "utf-8", "added"),
@@ -133,27 +133,29 @@ def test_special_files_and_odd_names_are_logged(
     assert "root:" not in mutated.diff.text
 
 
-def test_very_many_changes_are_counted(place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox) -> None:
+def test_very_many_changes_are_counted(
+    open_session: OpenSession, workspace: Path, folder_sandbox: FolderSandbox
+) -> None:
     folder_sandbox.on_run = does(lambda: fill(workspace, {f"f{number}": "" for number in range(500)}))
-    here = place()
-    result = here.session.run("x")
+    recorded = open_session()
+    result = recorded.session.run("x")
     assert len(result.changed_files) == 200
-    (mutated,) = here.of(WorkspaceMutated)
+    (mutated,) = recorded.of(WorkspaceMutated)
     assert (len(mutated.files), mutated.omitted) == (200, 300)
 
 
 def test_oversized_tree_raises_an_alert_and_can_be_cleaned_up(
-    place: OpenPlace, workspace: Path, folder_sandbox: FolderSandbox, monkeypatch: pytest.MonkeyPatch
+    open_session: OpenSession, workspace: Path, folder_sandbox: FolderSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch_module, "MAX_ENTRIES", 50)
     fill(workspace, {"keep": "1"})
     folder_sandbox.on_run = does(lambda: fill(workspace, {f"f{number}": "" for number in range(100)}))
-    here = place()
-    result = here.session.run("fill")
+    recorded = open_session()
+    result = recorded.session.run("fill")
     assert result.ok
     assert "cannot tell" in result.note
-    assert here.session.list_files().error_type == "too_large"
-    assert [alert.rule for alert in here.of(MonitorAlert)] == ["tree_limits"]
+    assert recorded.session.list_files().error_type == "too_large"
+    assert [alert.rule for alert in recorded.of(MonitorAlert)] == ["tree_limits"]
 
     def clean() -> None:
         for path in workspace.glob("f*"):
@@ -161,8 +163,8 @@ def test_oversized_tree_raises_an_alert_and_can_be_cleaned_up(
         fill(workspace, {"keep": "2"})
 
     folder_sandbox.on_run = does(clean)
-    assert here.session.run("clean").changed_files == ("keep",)
-    assert here.session.list_files().stdout == "keep\n"
+    assert recorded.session.run("clean").changed_files == ("keep",)
+    assert recorded.session.list_files().stdout == "keep\n"
 
 
 names = st.sampled_from(["a", "b/c", "b/d", "e.pyc"])
@@ -178,21 +180,21 @@ def test_logged_diffs_rebuild_the_final_state(tmp_path: Path, steps: list[dict[s
     sandbox = FolderSandbox(workspace)
     replay = MemoryTree()
     try:
-        for here in open_place(sandbox, root, Rules()):
+        for recorded in record_session(sandbox, root, Rules()):
             for step in steps:
                 sandbox.on_run = does(partial(_become, workspace, step))
-                here.session.run("x")
-            for mutated in here.of(WorkspaceMutated):
-                replay.apply(plan_writes(parse(whole(mutated.diff, here)), replay).writes)
+                recorded.session.run("x")
+            for mutated in recorded.of(WorkspaceMutated):
+                replay.apply(plan_writes(parse(whole(mutated.diff, recorded)), replay).writes)
     finally:
         sandbox.close()
     expected = {name.encode(): content for name, content in steps[-1].items()}
     assert {entry.path: replay.read(entry.path, max_bytes=99) for entry in replay.entries()} == expected
 
 
-def whole(excerpt: Excerpt, here: Place) -> bytes:
+def whole(excerpt: Excerpt, recorded: RecordedSession) -> bytes:
     if excerpt.blob is not None:
-        return here.blobs.get(excerpt.blob)
+        return recorded.blobs.get(excerpt.blob)
     return base64.b64decode(excerpt.text) if excerpt.encoding == "base64" else excerpt.text.encode()
 
 

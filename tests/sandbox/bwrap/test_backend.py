@@ -30,18 +30,18 @@ def own_backend(state: Path) -> Iterator[BwrapBackend]:
 
 
 @pytest.fixture
-def box(own_backend: BwrapBackend) -> Iterator[BwrapSandbox]:
+def sandbox(own_backend: BwrapBackend) -> Iterator[BwrapSandbox]:
     opened = own_backend.start(SPEC, own_backend._environments.without_setup(SPEC))
     yield opened
     opened.close()
 
 
-def server_pid(box: BwrapSandbox) -> int:
+def server_pid(sandbox: BwrapSandbox) -> int:
     """Return the host's pid of the sandbox's PID 1: the last of the two processes with the server's command line."""
     pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if b"server.pyc" in (folder / "cmdline").read_bytes() and box.id in (folder / "cgroup").read_text():
+            if b"server.pyc" in (folder / "cmdline").read_bytes() and sandbox.id in (folder / "cgroup").read_text():
                 pids.append(int(folder.name))
         except OSError:
             continue
@@ -51,28 +51,28 @@ def server_pid(box: BwrapSandbox) -> int:
 
 
 class TestCauseOfDeath:
-    def test_server_killed_from_outside_is_a_harness_error(self, box: BwrapSandbox) -> None:
-        os.kill(server_pid(box), signal.SIGKILL)
+    def test_server_killed_from_outside_is_a_harness_error(self, sandbox: BwrapSandbox) -> None:
+        os.kill(server_pid(sandbox), signal.SIGKILL)
         with pytest.raises(SandboxError, match="ended unexpectedly"):
-            box.run(Command(line="true"))
+            sandbox.run(Command(line="true"))
         with pytest.raises(SandboxError):
-            box.kill_processes()
+            sandbox.kill_processes()
 
-    def test_server_killed_for_memory_is_a_result(self, box: BwrapSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-        os.kill(server_pid(box), signal.SIGKILL)
+    def test_server_killed_for_memory_is_a_result(self, sandbox: BwrapSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+        os.kill(server_pid(sandbox), signal.SIGKILL)
         monkeypatch.setattr("agentbench.sandbox.bwrap.sandbox.oom_kills", lambda _: 1)
         for _ in range(2):
-            done = box.run(Command(line="true"))
+            done = sandbox.run(Command(line="true"))
             assert (done.exit_code, done.signal, done.oom) == (137, 9, True)
-        started = box.start(Command(line="true"))
+        started = sandbox.start(Command(line="true"))
         started.write(b"x")
         started.close_stdin()
         started.kill()
         assert started.wait().oom
         with pytest.raises(PatchInvalid, match="memory"):
-            box.write_files([FileWrite(b"x", b"y")])
-        assert box.kill_processes() == 0
-        assert list(box.tree().entries()) == []
+            sandbox.write_files([FileWrite(b"x", b"y")])
+        assert sandbox.kill_processes() == 0
+        assert list(sandbox.tree().entries()) == []
 
 
 class TestServer:
@@ -96,8 +96,8 @@ class TestServer:
             assert opened.run(Command(line="sleep 0.01 & sleep 0.01 & sleep 0.01 & sleep 0.01 & wait")).ok
             assert not opened.run(Command(line="for i in 1 2 3 4 5 6; do sleep 1 & done; wait")).ok
 
-    def test_infinite_timeout_is_allowed(self, box: BwrapSandbox) -> None:
-        assert box.run(Command(line="echo x", timeout_sec=float("inf"))).stdout.kept == b"x\n"
+    def test_infinite_timeout_is_allowed(self, sandbox: BwrapSandbox) -> None:
+        assert sandbox.run(Command(line="echo x", timeout_sec=float("inf"))).stdout.kept == b"x\n"
 
 
 class TestCopies:

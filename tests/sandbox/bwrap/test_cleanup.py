@@ -30,9 +30,9 @@ _HARNESS = """
     from agentbench.sandbox.protocol import *
     from agentbench.sandbox.registry import open_backend
     backend = open_backend("bwrap", state=Path(sys.argv[1]), needs_image=False)
-    with backend.open(SandboxSpec(Phase.AGENT, Limits(memory_mb=256, disk_mb=64)), None) as box:
-        running = box.start(Command(line=f"setsid sleep {sys.argv[2]} & sleep {sys.argv[2]}"))
-        while box.run(Command(line="pgrep -c sleep")).stdout.kept != b"2\\n": time.sleep(0.01)
+    with backend.open(SandboxSpec(Phase.AGENT, Limits(memory_mb=256, disk_mb=64)), None) as sandbox:
+        running = sandbox.start(Command(line=f"setsid sleep {sys.argv[2]} & sleep {sys.argv[2]}"))
+        while sandbox.run(Command(line="pgrep -c sleep")).stdout.kept != b"2\\n": time.sleep(0.01)
         print("up", backend._supervisor.spawner.pid, flush=True)
         time.sleep(600)
 """
@@ -64,18 +64,18 @@ def owners(state: Path) -> set[str]:
 
 
 def test_closing_a_sandbox_ends_everything_in_it(backend: Backend, prepared: Prepared) -> None:
-    with backend.open(SPEC, prepared) as box:
-        box.start(Command(line="setsid sleep 7001.25 & sleep 7001.25", timeout_sec=60))
+    with backend.open(SPEC, prepared) as sandbox:
+        sandbox.start(Command(line="setsid sleep 7001.25 & sleep 7001.25", timeout_sec=60))
         until(lambda: len(processes("sleep 7001.25")) >= 2, "did not start")
     assert processes("sleep 7001.25") == []
-    assert processes(box.id) == []
+    assert processes(sandbox.id) == []
 
 
 def test_closing_a_backend_leaves_no_folder_cgroup_or_process(own_state: Path) -> None:
     backend = BwrapBackend(own_state)
     (mine,) = owners(own_state)
-    with backend.open(SPEC, None) as box:
-        box.run(Command(line="true"))
+    with backend.open(SPEC, None) as sandbox:
+        sandbox.run(Command(line="true"))
         pid = backend._supervisor.spawner.pid
     backend.close()
     backend.close()
@@ -89,10 +89,10 @@ def test_closing_a_backend_leaves_no_folder_cgroup_or_process(own_state: Path) -
 def test_sandbox_of_a_closed_backend_raises_sandbox_error(own_state: Path) -> None:
     backend = BwrapBackend(own_state)
     context = backend.open(SPEC, None)
-    box = context.__enter__()
+    sandbox = context.__enter__()
     backend.close()
     with pytest.raises(SandboxError):
-        box.run(Command(line="true"))
+        sandbox.run(Command(line="true"))
     context.__exit__(None, None, None)
 
 
@@ -133,10 +133,10 @@ def test_cleanup_leaves_live_owners_alone(own_state: Path) -> None:
 def test_backend_survives_the_death_of_its_spawner(own_state: Path) -> None:
     backend = BwrapBackend(own_state)
     context = backend.open(SPEC, None)
-    box = context.__enter__()
+    sandbox = context.__enter__()
     os.kill(backend._supervisor.spawner.pid, signal.SIGKILL)
     with pytest.raises(SandboxError):
-        box.run(Command(line="sleep 30"))
+        sandbox.run(Command(line="sleep 30"))
     context.__exit__(None, None, None)
     with backend.open(SPEC, None) as again:
         assert again.run(Command(line="echo again")).stdout.kept == b"again\n"
@@ -147,12 +147,12 @@ def test_descriptors_do_not_leak(backend: Backend, prepared: Prepared) -> None:
     def count() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
-    with backend.open(SPEC, prepared) as box:
-        box.run(Command(line="true"))
+    with backend.open(SPEC, prepared) as sandbox:
+        sandbox.run(Command(line="true"))
     before = count()
     for _ in range(5):
-        with backend.open(SPEC, prepared) as box:
-            box.run(Command(line="echo x >&3", side_channel=True))
-            with box.tree() as tree:  # type: ignore[attr-defined]
+        with backend.open(SPEC, prepared) as sandbox:
+            sandbox.run(Command(line="echo x >&3", side_channel=True))
+            with sandbox.tree() as tree:  # type: ignore[attr-defined]
                 list(tree.entries())
     assert count() == before

@@ -28,24 +28,24 @@ def main() -> None:
         "changed": [os.fsdecode(path) for path in prepared.setup_changed],
         "spawner": backend._supervisor.spawner.pid,
     }
-    with backend.open(SPEC, prepared) as box:
-        report |= observe(box)
-    with backend.open(SPEC, prepared) as box:
-        box.run(Command(line="rm -rf folder artefact; mkdir folder; echo x > folder/y; chmod 700 folder"))
-        report["tree"] = sorted(os.fsdecode(entry.path) for entry in box.tree().entries())
-        report["usage"] = [box.usage().processes is not None, box.usage().cpu_sec is not None]
+    with backend.open(SPEC, prepared) as sandbox:
+        report |= observe(sandbox)
+    with backend.open(SPEC, prepared) as sandbox:
+        sandbox.run(Command(line="rm -rf folder artefact; mkdir folder; echo x > folder/y; chmod 700 folder"))
+        report["tree"] = sorted(os.fsdecode(entry.path) for entry in sandbox.tree().entries())
+        report["usage"] = [sandbox.usage().processes is not None, sandbox.usage().cpu_sec is not None]
     backend.close()
     report["live"] = [path.name for path in (state / "live").iterdir()]
     sys.stdout.write(json.dumps(report))
 
 
-def observe(box: Sandbox) -> dict[str, object]:
+def observe(sandbox: Sandbox) -> dict[str, object]:
     def out(line: str, timeout_sec: float = 30) -> str:
-        done = box.run(Command(line=line, timeout_sec=timeout_sec))
+        done = sandbox.run(Command(line=line, timeout_sec=timeout_sec))
         return (done.stdout.kept + done.stderr.kept).decode(errors="replace").strip()
 
     forks = "import os, time\nn = 0\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(60)\n        n += 1\nexcept OSError: print(n)"
-    bomb = box.run(Command(line="python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 20))'", timeout_sec=60))
+    bomb = sandbox.run(Command(line="python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 20))'", timeout_sec=60))
     return {
         "identity": out("id -u; grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status | tr -s '\\t\\n' '  '"),
         "prepared": out("cat artefact folder/new; ls ~/home-file"),

@@ -12,7 +12,7 @@ from agentbench.core.canonical import digest
 from agentbench.sandbox.protocol import Backend, Limits, Mount, Phase, Prepared, SandboxSpec, SetupPlan
 from agentbench.sandbox.registry import open_backend
 from agentbench.tools.rules import Rules
-from tests.tools.places import Place, fill, open_place
+from tests.tools.recorded_session import RecordedSession, fill, record_session
 
 FILES = {
     "src/calc.py": "def mean(values):\n    return sum(values) / len(values)\n\n\ndef median(values):\n    return 0\n",
@@ -24,7 +24,7 @@ LIMITS = Limits(cpus=2, memory_mb=256, pids=64, disk_mb=64, inodes=120_000)
 
 
 @dataclass(frozen=True)
-class Boxes:
+class ProjectSandboxes:
     """Opens sandboxes with a small project."""
 
     backend: Backend
@@ -33,19 +33,21 @@ class Boxes:
     @contextmanager
     def open(
         self, record: Path, rules: Rules | None = None, *, mounts: tuple[Mount, ...] = (), limits: Limits = LIMITS
-    ) -> Iterator[Place]:
+    ) -> Iterator[RecordedSession]:
         spec = SandboxSpec(phase=Phase.AGENT, limits=limits, mounts=mounts)
         with self.backend.open(spec, self.prepared) as sandbox:
-            yield from open_place(sandbox, record, rules or Rules(), base=self.prepared.base_tree)
+            yield from record_session(sandbox, record, rules or Rules(), base=self.prepared.base_tree)
 
 
 @contextmanager
-def open_boxes(state: Path, source: Path, name: Literal["bwrap", "docker"] = "bwrap") -> Iterator[Boxes]:
+def open_project_sandboxes(
+    state: Path, source: Path, name: Literal["bwrap", "docker"] = "bwrap"
+) -> Iterator[ProjectSandboxes]:
     fill(source, FILES)
     backend = open_backend(name, state=state, needs_image=False)
     try:
         plan = SetupPlan(key=digest({"tests": FILES}), source=source, commands=(), capture=(), timeout_sec=300)
         spec = SandboxSpec(phase=Phase.SETUP, limits=Limits())
-        yield Boxes(backend, backend.prepare(plan, spec, on_step=lambda _step: None))
+        yield ProjectSandboxes(backend, backend.prepare(plan, spec, on_step=lambda _step: None))
     finally:
         backend.close()

@@ -34,7 +34,7 @@ def script(*answers: Mapping[str, Any], after: str = "fail") -> TranslatedUpstre
 
 
 @dataclass
-class Rig:
+class MeteredGateway:
     """A metered model with its log. `url` is the gateway's once `open_gateway` was called."""
 
     folder: Path
@@ -58,7 +58,7 @@ class Rig:
         self.gateway: Gateway | None = None
         self.forwarder: subprocess.Popen[bytes] | None = None
 
-    def open_gateway(self, keep_alive: KeepAliveIntervals | None = None) -> Rig:
+    def open_gateway(self, keep_alive: KeepAliveIntervals | None = None) -> MeteredGateway:
         self.gateway = Gateway(self.folder / "gateway", self.metered_model, keep_alive=keep_alive)
         self.forwarder = subprocess.Popen(
             [sys.executable, "-I", forward.__file__, "0", str(self.gateway.forward.socket)], stdout=subprocess.PIPE

@@ -86,7 +86,7 @@ class Clock:
 
 
 @dataclass
-class Place:
+class RecordedSession:
     """A session, its log and its blobs."""
 
     session: Session
@@ -104,9 +104,9 @@ class Place:
         return [event.type for event in self.events()]
 
 
-def open_place(
+def record_session(
     sandbox: Sandbox, record: Path, rules: Rules, *, base: Tree | None = None, clock: Clock | None = None
-) -> Iterator[Place]:
+) -> Iterator[RecordedSession]:
     blobs = BlobStore(record / "blobs")
     with EventLog.create(record / "events.jsonl") as log:
         briefing = BriefingText("do it\n", {"issue": "do it"})
@@ -117,7 +117,7 @@ def open_place(
         else:
             session = Session(briefing, environment, rules, written, clock=clock)
         session.begin()
-        yield Place(session, record / "events.jsonl", blobs, clock or Clock())
+        yield RecordedSession(session, record / "events.jsonl", blobs, clock or Clock())
         session.close()
 
 
