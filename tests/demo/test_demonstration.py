@@ -1,4 +1,4 @@
-"""`ab demo`, as a newcomer runs it: the tasks hold, the honest are told from the cheats, and all of it verifies."""
+"""`ab demo`: tasks are valid, honest agents and the cheater get the right verdicts, and all runs verify."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PASSED = {
 
 
 @pytest.mark.req("C-15", "C-16", "G-02", "G-03", "G-09", "E-12", "R-13", "A-02", "L-02")
-def test_demonstration_tells_the_honest_from_the_cheats_and_verifies(tmp_path: Path) -> None:
+def test_demo_separates_honest_agents_from_the_cheater(tmp_path: Path) -> None:
     environment = {**os.environ, "AB_STATE": str(tmp_path / "state")}
     ab = Path(sys.executable).with_name("ab")
     done = subprocess.run(

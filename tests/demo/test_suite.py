@@ -1,4 +1,4 @@
-"""The bundled tasks are what they claim to be, as far as that can be seen without running them."""
+"""Static checks of the bundled tasks."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def patch_of(loaded: LoadedTask) -> bytes:
 
 
 @pytest.mark.req("C-13")
-def test_five_tasks_of_five_kinds() -> None:
+def test_tasks_cover_five_kinds() -> None:
     kinds = [loaded.task.strata.kind for loaded in SUITE.tasks]
     assert sorted(kinds, key=str) == ["bugfix", "dependency", "feature", "migration", "refactor"]
 
 
-def test_some_tasks_are_judged_out_of_process() -> None:
+def test_some_tasks_have_a_probe() -> None:
     probed = [loaded.task.id for loaded in SUITE.tasks if any(check.kind == "probe" for check in loaded.checks)]
     assert len(probed) >= 2
 
@@ -40,10 +40,10 @@ def test_some_tasks_are_judged_out_of_process() -> None:
 def test_task_is_complete(loaded: LoadedTask) -> None:
     task = loaded.task
     assert task.title
-    assert len(loaded.statement) > 200, "a statement as a real issue would read"
+    assert len(loaded.statement) > 200, "a realistic issue text"
     assert loaded.hidden_files()
     assert (loaded.folder / "notes.md").exists()
-    assert task.environment.python is None, "it must work with any supported interpreter"
+    assert task.environment.python is None, "tasks must work with any supported interpreter"
     assert all("==" in command for command in task.setup.commands if "install" in command), "versions are pinned"
     unit = next(check for check in loaded.checks if check.parser == "pytest")
     assert unit.fail_to_pass
@@ -53,7 +53,7 @@ def test_task_is_complete(loaded: LoadedTask) -> None:
 
 @each_task
 @pytest.mark.req("C-10")
-def test_what_is_hidden_is_not_in_the_repository(loaded: LoadedTask) -> None:
+def test_hidden_files_are_not_in_the_repository(loaded: LoadedTask) -> None:
     with FolderTree.at(loaded.folder / "repo") as repository:
         visible = {entry.path for entry in repository.entries()}
     assert not visible & set(loaded.hidden_files())
@@ -62,20 +62,20 @@ def test_what_is_hidden_is_not_in_the_repository(loaded: LoadedTask) -> None:
 
 
 @each_task
-def test_reference_applies_without_fuzz_and_stays_in_scope(loaded: LoadedTask) -> None:
+def test_reference_applies_and_stays_in_scope(loaded: LoadedTask) -> None:
     with FolderTree.at(loaded.folder / "repo") as repository:
         writes = plan_writes(parse(patch_of(loaded)), repository).writes
     scope = pathspec.PathSpec.from_lines("gitignore", loaded.editable_globs)
     for write in writes:
         assert scope.match_file(write.path.decode()), write.path
-        assert not write.path.startswith(b"tests/"), "a reference needs no change of tests"
+        assert not write.path.startswith(b"tests/"), "a reference must not change tests"
 
 
 @each_task
-def test_honest_agent_has_a_script_for_it(loaded: LoadedTask) -> None:
+def test_partial_agent_has_a_script(loaded: LoadedTask) -> None:
     assert len(load_script(AGENTS / "partial" / f"{loaded.task.id}.yaml").steps) >= 5
 
 
-def test_nothing_that_running_leaves_behind_is_bundled() -> None:
+def test_no_generated_files_are_bundled() -> None:
     left = [path for path in SUITE.folder.rglob("*") if path.name in {"__pycache__", ".pytest_cache", ".git"}]
     assert left == []
