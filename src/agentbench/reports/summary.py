@@ -25,7 +25,7 @@ from agentbench.statistics.error_rates import CategoryErrors, error_rates
 from agentbench.statistics.intervals import Interval, clustered_wilson
 from agentbench.statistics.rates import Proportion, Rates, endpoint, rates
 from agentbench.statistics.repeats import PassK, pass_k
-from agentbench.statistics.survival import Curve, curve
+from agentbench.statistics.survival import Curve, kaplan_meier
 from agentbench.statistics.trials import Rate, Trial, map_trials
 from agentbench.statistics.undecided_bounds import Bounds, bounds, undecided
 from agentbench.verdict.headline import judged_only
@@ -164,12 +164,9 @@ def summarise(run: Run) -> Summary:
     scores = [row.score for row in rows if row.passed and row.score is not None]
     graded = map_trials(trials, lambda trial: (_outcome(trial), trial.value(Rate.CONTRACT)))
     outcomes = [outcome for outcome, _ in graded]
-    passed = np.asarray([outcome == "passed" for outcome in outcomes], dtype=bool)
+    passed = [outcome == "passed" for outcome in outcomes]
     # Attempts stopped by a cap or undecided are censored: they might have passed later. Other failures never pass.
-    never = np.asarray(
-        [outcome == "failed" and row.ending not in CAPPED for row, outcome in zip(rows, outcomes, strict=True)],
-        dtype=bool,
-    )
+    never = [outcome == "failed" and row.ending not in CAPPED for row, outcome in zip(rows, outcomes, strict=True)]
     lines = _task_lines(rows, [value for _, value in graded])
     return Summary(
         run=run,
@@ -186,8 +183,8 @@ def summarise(run: Run) -> Summary:
         strata=_strata(run, provenance),
         spending=_spending(rows),
         times=_times(rows, outcomes),
-        time_to_success=curve(np.asarray([row.usage.wall_sec for row in rows], dtype=np.float64), passed, never),
-        cost_to_success=curve(np.asarray([row.cost.total for row in rows], dtype=np.float64), passed, never),
+        time_to_success=kaplan_meier([row.usage.wall_sec for row in rows], passed, never),
+        cost_to_success=kaplan_meier([row.cost.total for row in rows], passed, never),
         deviations=_deviations(run, provenance),
         mean_score=total(scores) / len(scores) if scores else None,
         scored=len(scores),

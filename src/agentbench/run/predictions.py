@@ -48,15 +48,7 @@ def read_patch(task_id: str, stream: BinaryIO) -> Prediction:
     Raises:
         OSError: it cannot be read.
     """
-    limit = PatchLimits().patch_bytes
-    data = stream.read(limit + 1)
-    if len(data) <= limit:
-        return Prediction(task_id, data)
-    return Prediction(task_id, b"", problem=_too_large(limit))
-
-
-def _too_large(limit: int) -> str:
-    return f"the patch is larger than {limit} bytes"
+    return _sized(task_id, stream.read(PatchLimits().patch_bytes + 1), "patch")
 
 
 def read_predictions(path: Path) -> list[Prediction]:
@@ -152,7 +144,7 @@ def _entries(document: object) -> Iterator[_Item]:
 
 def _prediction(value: object, place: str, key: str | None) -> Prediction:
     if isinstance(value, str) and key is not None:
-        return _sized(key, value, "patch")
+        return _sized(key, value.encode("utf-8", "surrogatepass"), "patch")
     if not isinstance(value, dict):
         msg = f"{place}: expected an object with instance_id and model_patch"
         raise InputError(msg)
@@ -170,15 +162,15 @@ def _prediction(value: object, place: str, key: str | None) -> Prediction:
         msg = f"{place}: model_patch: expected a string"
         raise InputError(msg)
     # An empty patch is a valid prediction.
-    return _sized(task_id, patch or "", str(value.get("model_name_or_path") or "patch"))
+    method = str(value.get("model_name_or_path") or "patch")
+    return _sized(task_id, (patch or "").encode("utf-8", "surrogatepass"), method)
 
 
-def _sized(task_id: str, patch: str, method: str) -> Prediction:
+def _sized(task_id: str, patch: bytes, method: str) -> Prediction:
     limit = PatchLimits().patch_bytes
-    data = patch.encode("utf-8", "surrogatepass")
-    if len(data) > limit:
-        return Prediction(task_id, b"", method, _too_large(limit))
-    return Prediction(task_id, data, method)
+    if len(patch) > limit:
+        return Prediction(task_id, b"", method, f"the patch is larger than {limit} bytes")
+    return Prediction(task_id, patch, method)
 
 
 def prediction_rows(tasks: Sequence[LoadedTask], predictions: Sequence[Prediction]) -> list[PlanRow]:

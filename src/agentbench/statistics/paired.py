@@ -113,7 +113,7 @@ class Comparison:
     mcnemar_exact: float | None
     mcnemar_mid_p: float | None
     sign_flip: float | None
-    notes: tuple[str, ...]
+    sign_flip_exact: bool = True
     bootstrap: Interval | None = None
     """Interval from resampling tasks."""
     by_repository: Interval | None = None
@@ -147,6 +147,32 @@ class Comparison:
         if self.p_value is None or self.p_value > ALPHA or not self.difference:
             return None
         return "B" if self.difference > 0 else "A"
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences about the limits of this comparison."""
+        notes = []
+        if self.contingency is None:
+            notes.append("With repeats, per-task means are compared; McNemar's test needs one attempt per task.")
+        if not self.sign_flip_exact:
+            notes.append("The sign-flip p-value is a normal approximation: there are too many sums to count exactly.")
+        if self.pairing.unequal:
+            notes.append(f"A and B have different numbers of counted attempts at {len(self.pairing.unequal)} tasks.")
+        p = 1.0 if self.p_value is None else self.p_value
+        if self.interval is None:
+            notes.append("No confidence interval: the per-task differences have no variance.")
+        elif (self.interval.low > 0 or self.interval.high < 0) and p > ALPHA:
+            notes.append(
+                "The interval excludes 0, but the test is not significant. The test decides because it is more conservative."
+            )
+        if self.mcnemar_exact is not None and p <= ALPHA < self.mcnemar_exact:
+            notes.append(f"Mid-p is significant at {ALPHA}; the more conservative exact test is not.")
+        if self.discordant < self.min_discordant:
+            differ = "1 task differs" if self.discordant == 1 else f"{self.discordant} tasks differ"
+            notes.append(
+                f"{differ}; at least {self.min_discordant} must differ for p < {ALPHA}, even if all favour one side."
+            )
+        return notes
 
 
 def pair(a: Sequence[Trial], b: Sequence[Trial], rate: Rate) -> Pairing:
@@ -193,7 +219,7 @@ def compare(
         mcnemar_exact=mcnemar_exact(table.only_a, table.only_b) if table else None,
         mcnemar_mid_p=mcnemar_mid_p(table.only_a, table.only_b) if table else None,
         sign_flip=flipped.p_value if flipped else None,
-        notes=tuple(_notes(pairing, table, interval, flipped)),
+        sign_flip_exact=flipped is None or flipped.exact,
         bootstrap=bootstrap_interval(list(map(float, differences)), confidence=confidence),
         by_repository=_by_repository(pairs, repositories, confidence),
         detectable=(
@@ -311,35 +337,3 @@ def _by_task(trials: Sequence[Trial], rate: Rate) -> dict[str, tuple[int, ...]]:
         if (value := trial.value(rate)) is not None:
             values.append(value)
     return {task: tuple(values) for task, values in tasks.items()}
-
-
-def _significant(table: Contingency | None, flipped: SignFlip | None) -> bool:
-    p = mcnemar_mid_p(table.only_a, table.only_b) if table else flipped.p_value if flipped else 1.0
-    return p <= ALPHA
-
-
-def _notes(
-    pairing: Pairing, table: Contingency | None, interval: Interval | None, flipped: SignFlip | None
-) -> list[str]:
-    notes = []
-    if table is None:
-        notes.append("With repeats, per-task means are compared; McNemar's test needs one attempt per task.")
-    if flipped and not flipped.exact:
-        notes.append("The sign-flip p-value is a normal approximation: there are too many sums to count exactly.")
-    if pairing.unequal:
-        notes.append(f"A and B have different numbers of counted attempts at {len(pairing.unequal)} tasks.")
-    if interval is None:
-        notes.append("No confidence interval: the per-task differences have no variance.")
-    if interval and (interval.low > 0 or interval.high < 0) and not _significant(table, flipped):
-        notes.append(
-            "The interval excludes 0, but the test is not significant. "
-            "The test decides because it is more conservative."
-        )
-    if table and mcnemar_mid_p(table.only_a, table.only_b) <= ALPHA < mcnemar_exact(table.only_a, table.only_b):
-        notes.append(f"Mid-p is significant at {ALPHA}; the more conservative exact test is not.")
-    discordant = table.discordant if table else sum(bool(pair.difference) for pair in pairing.pairs)
-    required = MIN_DISCORDANT_MID_P if table else MIN_DISCORDANT_EXACT
-    if discordant < required:
-        differ = "1 task differs" if discordant == 1 else f"{discordant} tasks differ"
-        notes.append(f"{differ}; at least {required} must differ for p < {ALPHA}, even if all favour one side.")
-    return notes

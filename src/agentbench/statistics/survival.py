@@ -7,28 +7,16 @@ to the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from agentbench.statistics.distributions import normal_quantile
 from agentbench.statistics.intervals import CONFIDENCE
 
 Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
-
-class Span(NamedTuple):
-    """One attempt: the amount it used, and how it ended."""
-
-    amount: float
-    event: bool
-    """It passed."""
-    never: bool = False
-    """It ended on its own without passing."""
 
 
 class Step(NamedTuple):
@@ -86,16 +74,15 @@ class Curve:
         return float(self.amounts[reached[0]]) if reached.size else None
 
 
-def kaplan_meier(spans: Sequence[Span], confidence: float = CONFIDENCE) -> Curve:
-    """Estimate the curve from spans."""
-    used, event, never = zip(*spans, strict=True) if spans else ((), (), ())
-    return curve(
-        np.asarray(used, dtype=np.float64), np.asarray(event, dtype=bool), np.asarray(never, dtype=bool), confidence
-    )
+def kaplan_meier(
+    amounts_used: ArrayLike, passed: ArrayLike, never_passes: ArrayLike, confidence: float = CONFIDENCE
+) -> Curve:
+    """Estimate the curve from the amount that each attempt used, whether it passed, and whether it ended without passing.
 
-
-def curve(used: Floats, event: Flags, never: Flags, confidence: float = CONFIDENCE) -> Curve:
-    """Estimate the curve from arrays. At equal amounts, passes count before censored attempts."""
+    At equal amounts, passes count before censored attempts.
+    """
+    used = np.asarray(amounts_used, dtype=np.float64)
+    event, never = np.asarray(passed, dtype=bool), np.asarray(never_passes, dtype=bool)
     finite = np.isfinite(used)
     used, event, never = used[finite], event[finite], never[finite]
     leaving = np.sort(used[~never])

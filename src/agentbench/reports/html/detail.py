@@ -55,59 +55,45 @@ def detail(record: AttemptRecord, folder: Path, trace: Trace) -> dict[str, Json]
 
 
 def _finding(payload: object) -> dict[str, Json]:
-    if isinstance(payload, IntegrityFinding):
-        return {
-            "rule": payload.rule,
-            "severity": payload.severity,
-            "path": bounded(payload.path, text=500),
-            "line": payload.line,
-            "detail": bounded(payload.detail, text=2000),
-            "excerpt": bounded(payload.excerpt, text=2000),
-        }
-    if isinstance(payload, MonitorAlert):
-        return {
-            "rule": payload.rule,
-            "severity": payload.severity,
-            "path": None,
-            "line": None,
-            "detail": bounded(payload.detail, text=2000),
-            "excerpt": "",
-        }
-    return {}
+    if not isinstance(payload, IntegrityFinding | MonitorAlert):
+        return {}
+    place = payload if isinstance(payload, IntegrityFinding) else None
+    return {
+        "rule": payload.rule,
+        "severity": payload.severity,
+        "path": bounded(place.path, text=500) if place else None,
+        "line": place.line if place else None,
+        "detail": bounded(payload.detail, text=2000),
+        "excerpt": bounded(place.excerpt, text=2000) if place else "",
+    }
 
 
 def _diff(record: AttemptRecord, folder: Path) -> dict[str, Json] | None:
-    path = evidence(folder, record.patch.path) if record.patch else None
-    data = _head(path, DIFF_BYTES)
-    if path is None or data is None:
+    if record.patch is None or (part := _read(folder, record.patch.path, DIFF_BYTES)) is None:
         return None
-    size = path.stat().st_size
-    return {"text": data.decode(errors="replace"), "bytes": size, "cut": size > DIFF_BYTES}
+    text, size = part
+    return {"text": text, "bytes": size, "cut": size > DIFF_BYTES}
 
 
 def _output(record: AttemptRecord, folder: Path) -> dict[str, Json] | None:
     """Return the end of the checks' output, unless the attempt passed."""
-    if record.result.passed or not record.artifact_paths.passing_stdout:
+    path = record.artifact_paths.passing_stdout
+    if record.result.passed or not path or (part := _read(folder, path, OUTPUT_BYTES, end=True)) is None:
         return None
-    path = evidence(folder, record.artifact_paths.passing_stdout)
+    text, size = part
+    return {"text": text, "cut": size > OUTPUT_BYTES} if text.strip() else None
+
+
+def _read(folder: Path, name: str, max_bytes: int, *, end: bool = False) -> tuple[str, int] | None:
+    """Return the beginning or the end of an evidence file and the size of all of it, or None if it cannot be read."""
+    path = evidence(folder, name)
     try:
         if path is None or not path.is_file():
             return None
         with path.open("rb") as file:
             size = file.seek(0, 2)
-            file.seek(max(0, size - OUTPUT_BYTES))
-            text = file.read(OUTPUT_BYTES).decode(errors="replace")
-    except OSError:
-        return None
-    return {"text": text, "cut": size > OUTPUT_BYTES} if text.strip() else None
-
-
-def _head(path: Path | None, size: int) -> bytes | None:
-    try:
-        if path is None or not path.is_file():
-            return None
-        with path.open("rb") as file:
-            return file.read(size)
+            file.seek(max(0, size - max_bytes) if end else 0)
+            return file.read(max_bytes).decode(errors="replace"), size
     except OSError:
         return None
 
