@@ -118,18 +118,18 @@ def test_incomplete_layer_is_installed_again(sandboxes: ProjectSandboxes, layer:
 def test_concurrent_installations_make_one_layer(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     slow = replace(FAKE, name="slow", install=("sleep 0.2", *FAKE.install))
     steps: list[str] = []
-    made: list[ProgramLayer] = []
+    layers: list[ProgramLayer] = []
 
     def work() -> None:
-        made.append(install(slow, sandboxes.backend, LIKE, tmp_path, on_step=lambda step: steps.append(step.command)))
+        layers.append(install(slow, sandboxes.backend, LIKE, tmp_path, on_step=lambda step: steps.append(step.command)))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(made) == 4
-    assert len({layer.folder for layer in made}) == 1
+    assert len(layers) == 4
+    assert len({layer.folder for layer in layers}) == 1
     assert len(steps) == len(slow.install)
 
 
@@ -199,10 +199,10 @@ def _blocks(lock: str) -> list[str]:
 def test_changed_lock_makes_a_new_layer(
     sandboxes: ProjectSandboxes, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[SetupPlan] = []
+    plans: list[SetupPlan] = []
 
     def stop(plan: SetupPlan, *_: object, **__: object) -> object:
-        seen.append(plan)
+        plans.append(plan)
         assert {path.name: path.read_bytes() for path in plan.source.iterdir()} == PROFILES[name].lock
         raise SetupFailed("enough")
 
@@ -211,7 +211,7 @@ def test_changed_lock_makes_a_new_layer(
         monkeypatch.setitem(PROFILES[name].__dict__, "lock", lock)
         with pytest.raises(SandboxUnavailable, match="enough"):
             install(PROFILES[name], sandboxes.backend, LIKE, tmp_path, on_step=no_steps)
-    assert len({plan.key for plan in seen}) == 2
+    assert len({plan.key for plan in plans}) == 2
 
 
 def test_other_agent_names_have_no_profile() -> None:

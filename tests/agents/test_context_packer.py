@@ -30,14 +30,14 @@ def test_context_never_exceeds_its_budget(files: dict[str, str], named: list[str
 
 @given(st.dictionaries(st.sampled_from(PATHS), TEXTS.map("".join), min_size=1), st.lists(st.sampled_from(PATHS)))
 def test_each_existing_file_is_read_at_most_once(files: dict[str, str], named: list[str]) -> None:
-    asked: list[str] = []
+    paths: list[str] = []
 
     def read(path: str) -> str | None:
-        asked.append(path)
+        paths.append(path)
         return files[path]
 
     pack(Failures((), tuple(named), ""), Project(frozenset(files), read), 10_000)
-    assert len(asked) == len(set(asked))
+    assert len(paths) == len(set(paths))
 
 
 def test_named_files_come_before_their_imports() -> None:
@@ -72,8 +72,8 @@ def test_file_content_cannot_close_its_fence() -> None:
         ("a.py", "from lib import core", "src/lib/core.py"),
     ],
 )
-def test_imports_are_resolved_to_paths(path: str, source: str, place: str) -> None:
-    assert place in imported(path, source)
+def test_imports_are_resolved_to_paths(path: str, source: str, expected: str) -> None:
+    assert expected in imported(path, source)
 
 
 @given(st.text())

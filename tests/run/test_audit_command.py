@@ -12,10 +12,10 @@ from tests.run.tasks import make_task
 def test_audit_counts_killed_mutants_and_checks_the_reference(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t")
     done = ab("task", "audit", tmp_path / "tasks", "--variants", "2", "--json")
-    (found,) = done.json["tasks"]
-    assert (done.code, found["sound"], found["noop"], found["reference"]) == (0, True, "fail", "pass")
-    assert (found["killed"], found["survived"], found["kill_rate"]) == (2, 0, 1.0)
-    assert {mutant["result"] for mutant in found["tried"]} == {"killed"}
+    (audited,) = done.json["tasks"]
+    assert (done.code, audited["sound"], audited["noop"], audited["reference"]) == (0, True, "fail", "pass")
+    assert (audited["killed"], audited["survived"], audited["kill_rate"]) == (2, 0, 1.0)
+    assert {mutant["result"] for mutant in audited["tried"]} == {"killed"}
     reference = task / "reference.patch"
     reference.write_text(reference.read_text().replace("+42", "+43"))
     broken = ab("task", "audit", task)

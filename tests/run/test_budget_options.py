@@ -17,21 +17,21 @@ from tests.run.tasks import make_suite
 @pytest.mark.req("U-05")
 def test_dry_run_estimates_and_runs_nothing(ab: Ab, tmp_path: Path) -> None:
     tasks = make_suite(tmp_path / "tasks", "one", "two")
-    asked = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "reference", "--out", tmp_path / "out")
-    ran = ab(*asked, "--dry-run", "--repeats", "3", "--json", "--total-usd", "7")
+    arguments = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "reference", "--out", tmp_path / "out")
+    ran = ab(*arguments, "--dry-run", "--repeats", "3", "--json", "--total-usd", "7")
     assert ran.code == 0, ran.stderr
     assert (ran.json["attempts"], ran.json["tasks"], ran.json["repeats"]) == (6, 2, 3)
     assert ran.json["expected_cost"] is None
     assert ran.json["cost_cap"] == 7
-    assert ab(*asked, "--dry-run", "--repeats", "3", "--json", "--task-usd", "2").json["cost_cap"] == 4
+    assert ab(*arguments, "--dry-run", "--repeats", "3", "--json", "--task-usd", "2").json["cost_cap"] == 4
     assert not (tmp_path / "out").exists()
-    assert ab(*asked).code == 0
-    known = ab(*asked, "--dry-run", "--json").json
+    assert ab(*arguments).code == 0
+    known = ab(*arguments, "--dry-run", "--json").json
     assert known["earlier_attempts"] == 2
     assert known["expected_sec"] > 0
     assert known["expected_cost"] > 0
     assert len(list((tmp_path / "out").iterdir())) == 1
-    assert "nothing was executed" in ab(*asked, "--dry-run").stdout
+    assert "nothing was executed" in ab(*arguments, "--dry-run").stdout
 
 
 def records(tmp_path: Path) -> list[AttemptRecord]:
@@ -49,12 +49,12 @@ def test_invalid_fail_on_condition_is_rejected(text: str) -> None:
 
 
 def test_first_true_condition_is_named(tmp_path: Path) -> None:
-    there = records(tmp_path)
-    assert there
-    assert first_met(parse(f"attempts!={len(there)}, attempts=={len(there)}"), there) == (
-        f"attempts=={len(there)} (attempts is {len(there)})"
+    all_records = records(tmp_path)
+    assert all_records
+    assert first_met(parse(f"attempts!={len(all_records)}, attempts=={len(all_records)}"), all_records) == (
+        f"attempts=={len(all_records)} (attempts is {len(all_records)})"
     )
-    assert first_met(parse("attempts<0, cost>1000000, SANDBOX_ERROR>1000"), there) is None
+    assert first_met(parse("attempts<0, cost>1000000, SANDBOX_ERROR>1000"), all_records) is None
 
 
 def test_rate_without_attempts_is_undecided() -> None:
@@ -65,9 +65,9 @@ def test_rate_without_attempts_is_undecided() -> None:
 
 def test_true_condition_exits_1(ab: Ab, tmp_path: Path) -> None:
     tasks = make_suite(tmp_path / "tasks", "one")
-    asked = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "noop", "--out", tmp_path / "out")
-    assert ab(*asked, "--fail-on", "nonsense").code == 2
+    arguments = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "noop", "--out", tmp_path / "out")
+    assert ab(*arguments, "--fail-on", "nonsense").code == 2
     assert not (tmp_path / "out").exists()
-    ran = ab(*asked, "--fail-on", "TESTS_FAILED>0")
+    ran = ab(*arguments, "--fail-on", "TESTS_FAILED>0")
     assert ran.code == 1
     assert "TESTS_FAILED>0 (TESTS_FAILED is 1)" in ran.stderr

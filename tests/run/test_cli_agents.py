@@ -56,10 +56,10 @@ def task(tmp_path: Path) -> Path:
 
 def attempt(ab: Ab, task: Path, agent: str, *more: str | Path) -> Ran:
     kept = {"AB_STATE": os.environ["AB_STATE"]} if "AB_STATE" in os.environ else {}
-    there = {"DOCKER_HOST": os.environ["DOCKER_HOST"]} if "DOCKER_HOST" in os.environ else {}
+    docker_host = {"DOCKER_HOST": os.environ["DOCKER_HOST"]} if "DOCKER_HOST" in os.environ else {}
     arguments = ("run-task", "--task", task, "--json", "--agent", agent, *more)
     sandbox = os.environ.get("AB_CLI_SANDBOX", "bwrap")
-    return ab(*arguments, "--sandbox", sandbox, env={**kept, **there}, timeout=1400)
+    return ab(*arguments, "--sandbox", sandbox, env={**kept, **docker_host}, timeout=1400)
 
 
 @pytest.mark.parametrize("name", list(ANSWERS))

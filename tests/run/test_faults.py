@@ -15,7 +15,7 @@ from tests.run.tasks import make_suite
 
 @pytest.mark.req("R-13", "R-01")
 @pytest.mark.slow
-def test_a_run_that_is_killed_again_and_again_ends_whole(tmp_path: Path, shared_state: Path) -> None:
+def test_repeatedly_killed_run_completes(tmp_path: Path, shared_state: Path) -> None:
     campaign = Campaign(tmp_path, shared_state, attempts=10, kills=6, seed=random.SystemRandom().randrange(10**6))
     campaign.run()
     assert campaign.problems == [], f"seed {campaign.seed}"
@@ -23,7 +23,7 @@ def test_a_run_that_is_killed_again_and_again_ends_whole(tmp_path: Path, shared_
 
 
 @pytest.mark.req("R-13")
-def test_a_run_whose_disk_was_full_goes_on_when_there_is_room(ab: Ab, tmp_path: Path) -> None:
+def test_run_stopped_by_a_full_disk_can_be_resumed(ab: Ab, tmp_path: Path) -> None:
     tasks = make_suite(tmp_path / "tasks", "one", "two")
     small = tmp_path / "small"
     small.mkdir()
@@ -33,8 +33,8 @@ def test_a_run_whose_disk_was_full_goes_on_when_there_is_room(ab: Ab, tmp_path: 
     if mounted.returncode != 0:
         pytest.skip("a small file system cannot be mounted here")
     try:
-        asked = ("--suite", "tiny", "--tasks-dir", tasks, "--agent", "reference", "--repeats", "4")
-        full = ab("run", *asked, "--out", small / "out")
+        options = ("--suite", "tiny", "--tasks-dir", tasks, "--agent", "reference", "--repeats", "4")
+        full = ab("run", *options, "--out", small / "out")
         assert full.code == 3
         assert "free some disk space and resume the run" in full.stderr
         subprocess.run(["mount", "-o", "remount,size=30m", str(small)], check=True)

@@ -49,14 +49,14 @@ class Slow:
 
     def asleep(self) -> int:
         """Count the live agents of this run on the whole machine."""
-        found = 0
+        count = 0
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit():
                 try:
-                    found += self.mark.encode() in (folder / "cmdline").read_bytes().split(b"\0")
+                    count += self.mark.encode() in (folder / "cmdline").read_bytes().split(b"\0")
                 except OSError:
                     continue
-        return found
+        return count
 
     @property
     def run(self) -> Path:

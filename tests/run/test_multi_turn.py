@@ -61,8 +61,8 @@ def test_program_runs_once_per_turn_and_is_graded_once(tmp_path: Path, ab: Ab) -
     assert [briefing.parts.get("turn") for briefing in briefings] == [None, "2", "3"]
     assert briefings[2].text == "And say so."
     (judged,) = events(run, record, JudgeResult)
-    asked = judged.exchanges[0].request
-    assert "user, turn 2: Now make it 42." in asked.model_dump_json()
+    request = judged.exchanges[0].request
+    assert "user, turn 2: Now make it 42." in request.model_dump_json()
     assert ab("verify", run).code == 0
     assert ab("replay", run).code == 0
 
@@ -130,11 +130,11 @@ def test_task_without_a_workspace_is_only_judged(tmp_path: Path, ab: Ab) -> None
     assert (record["scorers"], record["workspace_verdict"], record["patch"], record["checks"]) == ([], "N/A", None, [])
     run = done.json["run_dir"]
     (judged,) = events(run, record, JudgeResult)
-    asked = judged.exchanges[0].request.model_dump_json()
+    request = judged.exchanges[0].request.model_dump_json()
     for words in ("Explain what a median is.", "The middle value.", "And of two numbers?", "Their mean."):
-        assert words in asked
+        assert words in request
     for piece in (" diff>>>", "acceptance checks>>>", "scorers>>>"):
-        assert piece not in asked
+        assert piece not in request
     assert ab("show", run, "--task", "explain").stdout.startswith("JUDGED PASS\n")
     assert ab("verify", run).code == 0
     replayed = ab("replay", run)
@@ -149,7 +149,7 @@ def test_task_without_workspace_and_judge_is_not_judged(tmp_path: Path, ab: Ab) 
     done = ab.by_command(talk(tmp_path / "t"), "echo The middle value.")
     assert (done.code, done.record["judge"]) == (0, None)
     run = done.json["run_dir"]
-    assert ab("show", run).stdout.startswith("NOT JUDGED: the task has no workspace, and no judge was asked\n")
+    assert ab("show", run).stdout.startswith("NOT JUDGED: the task has no workspace, and no judge was request\n")
     assert "1 not judged" in ab("report", "summary", "--run", run).stdout.splitlines()[0]
 
 

@@ -35,8 +35,8 @@ def asks(run: Path, *, cancelled: bool = False) -> FileOperator:
 
 @pytest.mark.req("M-04")
 def test_first_answer_to_a_question_counts(tmp_path: Path) -> None:
-    found: list[Answer | None] = []
-    thread = threading.Thread(target=lambda: found.append(asks(tmp_path).ask(Question("r", "d", 7, 30))))
+    answers: list[Answer | None] = []
+    thread = threading.Thread(target=lambda: answers.append(asks(tmp_path).ask(Question("r", "d", 7, 30))))
     thread.start()
     pending = wait_for_question(tmp_path)
     assert (pending.id, pending.rule, pending.alert) == ("01A-7", "r", 7)
@@ -44,16 +44,16 @@ def test_first_answer_to_a_question_counts(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="already been answered"):
         write_answer(tmp_path, pending, "stop", "bob", "no")
     thread.join(20)
-    assert found == [Answer("continue", "ann", "it is fine")]
+    assert answers == [Answer("continue", "ann", "it is fine")]
     assert pending_questions(tmp_path) == ()
 
 
 def wait_for_question(run: Path, seconds: float = 60) -> PendingQuestion:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found = pending_questions(run)
-        if found:
-            return found[0]
+        questions = pending_questions(run)
+        if questions:
+            return questions[0]
         time.sleep(0.02)
     raise AssertionError("nobody asked")
 
@@ -99,7 +99,7 @@ def test_paused_attempt_follows_the_decision_of_the_operator(ab: Ab, tmp_path: P
                 pending_questions(next((tmp_path / "out").glob("*"), tmp_path)) if (tmp_path / "out").exists() else ()
             )
             time.sleep(0.05)
-        assert {one.task_id for one in waiting} == {"one", "two"}  # one worker serves both
+        assert {question.task_id for question in waiting} == {"one", "two"}  # one worker serves both
         (run,) = (tmp_path / "out").iterdir()
         assert len(ab("operator", "list", run, "--json").json["questions"]) == 2
         several = ab("operator", "decide", run, "--stop", "--reason", "x")

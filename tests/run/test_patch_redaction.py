@@ -47,9 +47,9 @@ def test_declared_secret_in_a_patch_is_a_violation(ab: Ab, tmp_path: Path) -> No
     folder = folder_of(ran)
     assert leaks(folder) == []
     assert "+T = '[redacted:PRIVATE_TOKEN:" in (folder / ran.record["patch"]["path"]).read_text()
-    (found,) = findings(folder)
-    assert (found["rule"], found["severity"]) == ("secret.in_patch", "gate")
-    assert "PRIVATE_TOKEN" in found["detail"]
+    (finding,) = findings(folder)
+    assert (finding["rule"], finding["severity"]) == ("secret.in_patch", "gate")
+    assert "PRIVATE_TOKEN" in finding["detail"]
     assert own("verify", folder).code == 0
     replayed = own("replay", folder, "--json")
     assert "replaced by placeholders" in replayed.stdout

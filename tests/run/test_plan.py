@@ -33,10 +33,10 @@ def test_plan_starts_all_variants_equally_often(tasks: int, methods: int, repeat
 @pytest.mark.req("R-11")
 @given(st.integers(0, 2**63), st.integers(1, 20))
 def test_seeds_do_not_change_with_more_repeats(base: int, repeats: int) -> None:
-    found = seeds(base, repeats)
-    assert found[0] == base
-    assert len(found) == repeats
-    assert seeds(base, repeats + 3)[:repeats] == found
+    all_seeds = seeds(base, repeats)
+    assert all_seeds[0] == base
+    assert len(all_seeds) == repeats
+    assert seeds(base, repeats + 3)[:repeats] == all_seeds
     assert seeds(PROTOCOL_SEED, 1) == (PROTOCOL_SEED,)
 
 
@@ -51,9 +51,11 @@ def test_each_variant_has_its_own_run_directory(ab: Ab, tmp_path: Path) -> None:
         (variants / f"{name}.yaml").write_text(f"name: {name}\nagent: {agent}\n")
     ran = ab("run", "--suite", "tiny", "--variant", "first", "--variant", "second", "--workers", "2", "--json")
     assert ran.code == 0, ran.stderr
-    found = {(record["task_id"], record["variant"]): record["result"] for record in ran.json["attempts"]}
-    assert found["good", "first"]["passed"]
-    assert found["good", "second"]["failure_reason"] not in {None, "SETUP_FAILED"}
-    assert found["broken", "first"]["failure_reason"] == found["broken", "second"]["failure_reason"] == "SETUP_FAILED"
+    results = {(record["task_id"], record["variant"]): record["result"] for record in ran.json["attempts"]}
+    assert results["good", "first"]["passed"]
+    assert results["good", "second"]["failure_reason"] not in {None, "SETUP_FAILED"}
+    assert (
+        results["broken", "first"]["failure_reason"] == results["broken", "second"]["failure_reason"] == "SETUP_FAILED"
+    )
     assert len({record["study_id"] for record in ran.json["attempts"]}) == 1
     assert len({record["run_id"] for record in ran.json["attempts"]}) == 2

@@ -62,8 +62,8 @@ def test_patch_in_predictions_is_read_byte_for_byte(
     tmp_path_factory: pytest.TempPathFactory, patches: list[str]
 ) -> None:
     text = "".join(line(f"t{index}", patch) + "\n" for index, patch in enumerate(patches))
-    found = read_predictions(written(tmp_path_factory.mktemp("p"), text))
-    assert [prediction.patch for prediction in found] == [patch.encode() for patch in patches]
+    predictions = read_predictions(written(tmp_path_factory.mktemp("p"), text))
+    assert [prediction.patch for prediction in predictions] == [patch.encode() for patch in patches]
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ class _Endless(io.RawIOBase):
 
 def test_patch_is_read_only_up_to_the_size_limit() -> None:
     stream = _Endless()
-    found = read_patch("a", stream)  # type: ignore[arg-type]
-    assert (found.patch, found.problem) == (b"", "the patch is larger than 67108864 bytes")
+    prediction = read_patch("a", stream)  # type: ignore[arg-type]
+    assert (prediction.patch, prediction.problem) == (b"", "the patch is larger than 67108864 bytes")
     assert stream.taken == 67108865
 
 

@@ -42,7 +42,7 @@ ASKER = Profile(
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, shared_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_programs(tmp_path: Path, shared_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AB_STATE", str(shared_state))
     broken = Profile("broken", "broken", "1", Source.PYPI, ("echo no network here >&2; exit 1",), Dialect.CHAT, TARGET)

@@ -31,12 +31,12 @@ def sha256(data: bytes) -> str:
 @pytest.mark.req("R-12")
 def test_plain_request_is_recorded_in_full(tmp_path: Path) -> None:
     page = b"<a href='six-1.0.tar.gz'>six</a>" * 1000
-    with site({"/simple/six/?v=1": page}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
-        answer = proxy.get(f"http://127.0.0.1:{here.port}/simple/six/?v=1", "Accept: text/html\r\n")
+    with site({"/simple/six/?v=1": page}) as web, proxied(tmp_path, [f"127.0.0.1:{web.port}"]) as proxy:
+        answer = proxy.get(f"http://127.0.0.1:{web.port}/simple/six/?v=1", "Accept: text/html\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK\r\nConnection: close\r\n")
     assert answer.endswith(b"\r\n\r\n" + page)
     (request,), (response,) = proxy.requests, proxy.responses
-    assert (request.way, request.method, request.host, request.port) == ("http", "GET", "127.0.0.1", here.port)
+    assert (request.way, request.method, request.host, request.port) == ("http", "GET", "127.0.0.1", web.port)
     assert request.target.endswith("/simple/six/?v=1")
     assert "Accept: text/html" in request.head.text
     assert not request.refused
@@ -59,17 +59,17 @@ def test_sent_body_arrives_and_is_recorded_without_secrets(tmp_path: Path, *, ch
             b"%x;ext=1\r\n%b\r\n0\r\nTrailer: x\r\n\r\n" % (len(body), body),
         )
     redact = Redactor({"INDEX_KEY": KEY})
-    with site() as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"], redact=redact) as proxy:
-        head = f"POST http://127.0.0.1:{here.port}/ HTTP/1.1\r\nAuthorization: Basic c2VjcmV0\r\nX-Own: {KEY}\r\n{framing}\r\n"
+    with site() as web, proxied(tmp_path, [f"127.0.0.1:{web.port}"], redact=redact) as proxy:
+        head = f"POST http://127.0.0.1:{web.port}/ HTTP/1.1\r\nAuthorization: Basic c2VjcmV0\r\nX-Own: {KEY}\r\n{framing}\r\n"
         assert b" 200 " in proxy.ask(head.encode() + sent)
-        ((method, _, headers, arrived),) = here.asked
+        ((method, _, headers, arrived),) = web.requests
     assert (method, arrived) == ("POST", body)
     assert headers["Authorization"] == "Basic c2VjcmV0"
     (response,) = proxy.responses
     assert (response.sent_bytes, response.sent_sha256) == (len(body), sha256(body))
     assert "name=six" in response.request_body.text
     written = (tmp_path / "events.jsonl").read_text() + "".join(
-        one.read_text() for one in (tmp_path / "blobs").glob("*")
+        blob.read_text() for blob in (tmp_path / "blobs").glob("*")
     )
     assert KEY not in written
     assert "c2VjcmV0" not in written
@@ -77,14 +77,14 @@ def test_sent_body_arrives_and_is_recorded_without_secrets(tmp_path: Path, *, ch
 
 @pytest.mark.req("R-12")
 def test_host_header_is_replaced_and_hop_by_hop_headers_dropped(tmp_path: Path) -> None:
-    with site() as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
+    with site() as web, proxied(tmp_path, [f"127.0.0.1:{web.port}"]) as proxy:
         proxy.get(
-            f"http://127.0.0.1:{here.port}",
+            f"http://127.0.0.1:{web.port}",
             "Proxy-Authorization: x\r\nConnection: x-mine, close\r\nX-Mine: 1\r\nUpgrade: h2c\r\nX-Other: 2\r\n",
         )
-        ((_, path, headers, _),) = here.asked
+        ((_, path, headers, _),) = web.requests
     assert path == "/"
-    assert headers == {"Host": f"127.0.0.1:{here.port}", "Connection": "close", "X-Other": "2"}
+    assert headers == {"Host": f"127.0.0.1:{web.port}", "Connection": "close", "X-Other": "2"}
 
 
 @pytest.mark.req("R-12")
@@ -161,15 +161,15 @@ REFUSED = {
 
 @pytest.mark.req("R-12")
 def test_unlisted_destinations_are_refused_and_recorded(tmp_path: Path) -> None:
-    def nobody(host: str, port: int) -> list[str]:
+    def refuse_to_resolve(host: str, port: int) -> list[str]:
         raise AssertionError((host, port))
 
-    with proxied(tmp_path, ["listed.example"], resolve=nobody) as proxy:
+    with proxied(tmp_path, ["listed.example"], resolve=refuse_to_resolve) as proxy:
         answers = {line: proxy.ask(f"{line} HTTP/1.1\r\nHost: listed.example\r\n\r\n".encode()) for line in REFUSED}
     status = {"not_public": b"403", "not_listed": b"403", "malformed": b"400"}
     wrong = {line: answers[line][:60] for line, kind in REFUSED.items() if answers[line].split(b" ")[1] != status[kind]}
     assert not wrong
-    assert [one.refused for one in proxy.requests] == list(REFUSED.values())
+    assert [request.refused for request in proxy.requests] == list(REFUSED.values())
     assert not proxy.responses
     assert proxy.used.refused == len(REFUSED)
 
@@ -194,30 +194,30 @@ SMUGGLED = [
 @pytest.mark.req("R-12")
 @pytest.mark.parametrize("headers", SMUGGLED, ids=lambda text: repr(text[:30]))
 def test_ambiguous_and_oversized_requests_are_refused(tmp_path: Path, headers: str) -> None:
-    with site() as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
-        answer = proxy.ask(f"POST http://127.0.0.1:{here.port}/ HTTP/1.1\r\n{headers}\r\nhello".encode())
+    with site() as web, proxied(tmp_path, [f"127.0.0.1:{web.port}"]) as proxy:
+        answer = proxy.ask(f"POST http://127.0.0.1:{web.port}/ HTTP/1.1\r\n{headers}\r\nhello".encode())
         assert answer.split(b" ")[1] in {b"400", b"431"}
-        assert not here.asked
-    assert [one.refused for one in proxy.requests] == ["malformed"]
+        assert not web.requests
+    assert [request.refused for request in proxy.requests] == ["malformed"]
 
 
 @pytest.mark.req("R-12")
 def test_blanks_in_a_header_are_parsed_in_linear_time(tmp_path: Path) -> None:
     # A pattern with quadratic time would block all threads of the harness for minutes.
-    with site() as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
+    with site() as web, proxied(tmp_path, [f"127.0.0.1:{web.port}"]) as proxy:
         more = "".join(f"X-{n}: \t a{' ' * 7_000}b \t\r\n" for n in range(4))
-        assert b" 200 " in proxy.get(f"http://127.0.0.1:{here.port}/", more)
-        ((_, _, headers, _),) = here.asked
+        assert b" 200 " in proxy.get(f"http://127.0.0.1:{web.port}/", more)
+        ((_, _, headers, _),) = web.requests
     assert headers["X-3"] == f"a{' ' * 7_000}b"
 
 
 @pytest.mark.req("R-12")
 def test_second_request_on_a_connection_is_ignored(tmp_path: Path) -> None:
-    with site({"/1": b"one", "/2": b"two"}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"]) as proxy:
-        base = f"http://127.0.0.1:{here.port}"
+    with site({"/1": b"one", "/2": b"two"}) as web, proxied(tmp_path, [f"127.0.0.1:{web.port}"]) as proxy:
+        base = f"http://127.0.0.1:{web.port}"
         answer = proxy.ask(f"GET {base}/1 HTTP/1.1\r\n\r\nGET {base}/2 HTTP/1.1\r\n\r\n".encode())
         assert answer.endswith(b"one")
-        assert [path for _, path, _, _ in here.asked] == ["/1"]
+        assert [path for _, path, _, _ in web.requests] == ["/1"]
 
 
 @pytest.mark.req("R-12")
@@ -243,7 +243,7 @@ def test_name_is_resolved_once_and_never_to_private_addresses(tmp_path: Path) ->
     with proxied(tmp_path, ["*.example"], resolve=resolve) as proxy:
         for host in meanings:
             assert b" 403 " in proxy.ask(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
-    assert {one.refused for one in proxy.requests} == {"not_public"}
+    assert {request.refused for request in proxy.requests} == {"not_public"}
     assert looked_up == list(meanings)
 
 
@@ -258,7 +258,7 @@ def test_unreachable_server_is_reported_and_recorded(tmp_path: Path) -> None:
     with proxied(tmp_path, [f"127.0.0.1:{port}", "gone.example"], resolve=nothing) as proxy:
         assert b" 502 " in proxy.ask(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
         assert b" 502 " in proxy.get("http://gone.example/")
-    assert ["cannot reach" in one.error for one in proxy.responses] == [True, True]
+    assert ["cannot reach" in response.error for response in proxy.responses] == [True, True]
 
 
 @pytest.mark.req("R-12")
@@ -266,7 +266,7 @@ def test_slow_request_head_is_refused(tmp_path: Path) -> None:
     with proxied(tmp_path, ["listed.example"], limits=ProxyLimits(head_sec=0.3)) as proxy, proxy.connect() as sock:
         sock.sendall(b"GET http://listed.example/ HTTP/1.1\r\nX: ")
         assert b" 408 " in read_all(sock)
-    assert [one.refused for one in proxy.requests] == ["malformed"]
+    assert [request.refused for request in proxy.requests] == ["malformed"]
 
 
 @pytest.mark.req("R-12")
@@ -278,7 +278,7 @@ def test_excess_connections_and_requests_are_only_counted(tmp_path: Path) -> Non
         for sock in idle[:2]:
             sock.sendall(b"GET /")
         assert not any(_connect_and_read(proxy) for _ in range(500))
-        assert sum(one.name == "proxy-client" for one in threading.enumerate()) <= 4
+        assert sum(thread.name == "proxy-client" for thread in threading.enumerate()) <= 4
         for sock in idle:
             sock.close()
         statuses = [_patient(proxy) for _ in range(5)]
@@ -340,24 +340,24 @@ def _patient(proxy: Proxied) -> bytes:
 @pytest.mark.req("R-12")
 def test_byte_limit_of_an_attempt_is_enforced(tmp_path: Path) -> None:
     limits = ProxyLimits(total_bytes=300_000)
-    with site({"/": b"x" * 1_000_000}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"], limits=limits) as proxy:
-        answer = proxy.get(f"http://127.0.0.1:{here.port}/")
+    with site({"/": b"x" * 1_000_000}) as web, proxied(tmp_path, [f"127.0.0.1:{web.port}"], limits=limits) as proxy:
+        answer = proxy.get(f"http://127.0.0.1:{web.port}/")
         assert len(answer) < 500_000
-        assert b" 429 " in proxy.get(f"http://127.0.0.1:{here.port}/")
+        assert b" 429 " in proxy.get(f"http://127.0.0.1:{web.port}/")
     (response,) = proxy.responses
     assert response.error == "more than 300000 bytes in one attempt"
-    assert [one.refused for one in proxy.requests] == ["", "limit"]
+    assert [request.refused for request in proxy.requests] == ["", "limit"]
 
 
 @pytest.mark.req("R-12")
 def test_recorded_bodies_are_bounded_but_digests_complete(tmp_path: Path) -> None:
     page = b"y" * 50_000
     limits = ProxyLimits(kept_bytes=20_000, kept_in_total=50_000)
-    with site({"/": page}) as here, proxied(tmp_path, [f"127.0.0.1:{here.port}"], limits=limits) as proxy:
+    with site({"/": page}) as web, proxied(tmp_path, [f"127.0.0.1:{web.port}"], limits=limits) as proxy:
         for _ in range(4):
-            proxy.get(f"http://127.0.0.1:{here.port}/")
-    assert {one.received_sha256 for one in proxy.responses} == {sha256(page)}
-    stored = sum(one.stat().st_size for one in (tmp_path / "blobs").glob("*"))
+            proxy.get(f"http://127.0.0.1:{web.port}/")
+    assert {response.received_sha256 for response in proxy.responses} == {sha256(page)}
+    stored = sum(blob.stat().st_size for blob in (tmp_path / "blobs").glob("*"))
     assert stored < 60_000
 
 
@@ -395,7 +395,7 @@ def test_truncated_response_is_truncated_for_the_client(tmp_path: Path) -> None:
     assert not chunks.endswith(b"0\r\n\r\n")
     assert b"Content-Length: 10" in counted
     assert counted.endswith(b"hello")
-    assert all(one.error for one in proxy.responses)
+    assert all(response.error for response in proxy.responses)
 
 
 @pytest.mark.parametrize(
@@ -409,8 +409,8 @@ def test_invalid_allow_list_entry_is_refused(text: str) -> None:
 @given(st.text(max_size=60))
 def test_only_the_exact_name_matches_a_listed_host(text: str) -> None:
     try:
-        there = parse_authority(text, 443)
-        AllowList([parse_entry("listed.example")], lambda _host, _port: ["93.184.216.34"]).addresses(there)
+        destination = parse_authority(text, 443)
+        AllowList([parse_entry("listed.example")], lambda _host, _port: ["93.184.216.34"]).addresses(destination)
     except (ValueError, Refused):
         return
     assert text.lower().removesuffix(":443").removesuffix(":80").removesuffix(".") == "listed.example"
@@ -424,25 +424,25 @@ def test_private_address_is_reached_only_if_listed(
     with pytest.raises(Refused):
         allow.addresses(Destination(str(address), 443))
     try:
-        found = allow.addresses(Destination("any.example", 443))
+        addresses = allow.addresses(Destination("any.example", 443))
     except Refused:
         return
-    assert is_public(ipaddress.ip_address(found[0]))
-    assert ipaddress.ip_address(found[0]).is_global
+    assert is_public(ipaddress.ip_address(addresses[0]))
+    assert ipaddress.ip_address(addresses[0]).is_global
 
 
 def test_only_stale_sockets_are_removed(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
-    dead = tmp_path / "doors" / "dead" / "mount"
+    dead = tmp_path / "sockets" / "dead" / "mount"
     dead.mkdir(parents=True)
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(dead / "proxy.sock"))
-    assert remove_stale_sockets(tmp_path / "doors") == 0  # it may not be listening yet
+    assert remove_stale_sockets(tmp_path / "sockets") == 0  # it may not be listening yet
     os.utime(dead / "proxy.sock", (0, 0))
-    (tmp_path / "doors" / "begun" / "mount").mkdir(parents=True)
+    (tmp_path / "sockets" / "begun" / "mount").mkdir(parents=True)
     with proxied(tmp_path / "log", ["listed.example"]) as proxy:
-        proxy.proxy.forward.folder.rename(tmp_path / "doors" / "alive")
-        os.utime(tmp_path / "doors" / "alive" / "mount" / "proxy.sock", (0, 0))
-        assert remove_stale_sockets(tmp_path / "doors") == 1
-        assert sorted(one.name for one in (tmp_path / "doors").iterdir()) == ["alive", "begun"]
+        proxy.proxy.forward.folder.rename(tmp_path / "sockets" / "alive")
+        os.utime(tmp_path / "sockets" / "alive" / "mount" / "proxy.sock", (0, 0))
+        assert remove_stale_sockets(tmp_path / "sockets") == 1
+        assert sorted(folder.name for folder in (tmp_path / "sockets").iterdir()) == ["alive", "begun"]
     assert remove_stale_sockets(tmp_path / "nothing") == 0

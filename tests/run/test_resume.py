@@ -54,8 +54,8 @@ def test_resume_without_the_api_key_starts_no_attempt(ab: Ab, tmp_path: Path, in
     tasks = make_suite(tmp_path / "tasks", "one", "two")
     script = tmp_path / "answers.yaml"
     script.write_text(json.dumps({"answers": [{"text": "wait", "delay_sec": 600}]}))
-    asked = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "llm_v0", "--out", tmp_path / "out")
-    process = ab.start(*asked, "--model", f"scripted:{script}")
+    arguments = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "llm_v0", "--out", tmp_path / "out")
+    process = ab.start(*arguments, "--model", f"scripted:{script}")
     wait_for(lambda: any("llm_request" in log.read_text() for log in tmp_path.glob("out/*/tasks/*/events.jsonl")))
     interrupt(process, signal.SIGINT)
     (run,) = (tmp_path / "out").iterdir()

@@ -73,8 +73,8 @@ def test_judge_is_recorded_and_replayed(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t", more=SCORERS)
     script = tmp_path / "judge.yaml"
     script.write_text(yaml.safe_dump({"answers": [{"text": json.dumps(ANSWER)}, {"text": "I would say it passes."}]}))
-    asked = ("--judge-model", f"scripted:{script}", "--judge-repeats", "2")
-    done = ab.run_task(task, "--agent", "reference", *asked)
+    options = ("--judge-model", f"scripted:{script}", "--judge-repeats", "2")
+    done = ab.run_task(task, "--agent", "reference", *options)
     record = done.record
     assert record["result"]["passed"] is True
     assert record["needs_review"] is True
@@ -115,8 +115,8 @@ def test_judge_counts_against_the_total_budget(tmp_path: Path, ab: Ab) -> None:
     script = tmp_path / "judge.yaml"
     answer = {"text": json.dumps(ANSWER), "usage": {"prompt": 10, "completion": 1000}}
     script.write_text(yaml.safe_dump({"answers": [answer]}))
-    asked = ("--judge-model", f"scripted:{script}", "--total-usd", "0.03", "--repeats", "2")
-    records = ab.run_task(task, "--agent", "noop", *asked).json["attempts"]
+    options = ("--judge-model", f"scripted:{script}", "--total-usd", "0.03", "--repeats", "2")
+    records = ab.run_task(task, "--agent", "noop", *options).json["attempts"]
     assert sorted(record["judge"]["verdict"] for record in records) == ["FAIL", "unparseable"]
     (refused,) = [record for record in records if record["judge"]["verdict"] == "unparseable"]
     assert "the budget of this total is used up" in refused["judge"]["reasoning"]
@@ -173,7 +173,7 @@ def test_scorer_file_missing_after_setup_is_invalid(tmp_path: Path, ab: Ab) -> N
         """
         make_task(tmp_path / "tasks" / "tiny" / name, task_id=name, more=more)
     done = ab("validate-tasks", "--suite", "tiny", "--tasks-dir", tmp_path / "tasks", "--json")
-    found = {task["task_id"]: (task["valid"], task["why"]) for task in done.json["tasks"]}
-    assert found["made"][0] is True
-    assert found["gone"][0] is False
-    assert "scorers[0].paths[0]: gone.txt is not a file of the workspace" in found["gone"][1]
+    validated = {task["task_id"]: (task["valid"], task["why"]) for task in done.json["tasks"]}
+    assert validated["made"][0] is True
+    assert validated["gone"][0] is False
+    assert "scorers[0].paths[0]: gone.txt is not a file of the workspace" in validated["gone"][1]

@@ -21,7 +21,7 @@ def tasks(ab: Ab, tmp_path: Path) -> Path:
 
 def test_tasks_with_one_digest_are_validated_separately(ab: Ab, tasks: Path) -> None:
     done = ab("validate-tasks", "--suite", "tiny", "--tasks-dir", tasks, "--json")
-    assert [(one["task_id"], one["valid"]) for one in done.json["tasks"]] == [("one", True), ("two", False)]
+    assert [(task["task_id"], task["valid"]) for task in done.json["tasks"]] == [("one", True), ("two", False)]
     assert done.code == 1
 
 
@@ -35,4 +35,7 @@ def test_validation_reports_each_task_at_once(ab: Ab, tasks: Path) -> None:
 
 def test_tasks_with_one_digest_use_their_own_reference(ab: Ab, tasks: Path) -> None:
     done = ab("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "reference", "--json")
-    assert {one["task_id"]: one["result"]["passed"] for one in done.json["attempts"]} == {"one": True, "two": False}
+    assert {record["task_id"]: record["result"]["passed"] for record in done.json["attempts"]} == {
+        "one": True,
+        "two": False,
+    }

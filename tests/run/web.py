@@ -26,7 +26,7 @@ class Site:
 
     port: int
     pages: dict[str, bytes]
-    asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+    requests: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
 
 
 @contextmanager
@@ -35,8 +35,8 @@ def site(pages: dict[str, bytes] | None = None, host: str = "127.0.0.1") -> Iter
         def _serve(self) -> None:
             length = self.headers.get("content-length")
             body = self.rfile.read(int(length)) if length else self._chunked()
-            here.asked.append((self.command, self.path, dict(self.headers.items()), body))
-            page = here.pages.get(self.path)
+            web.requests.append((self.command, self.path, dict(self.headers.items()), body))
+            page = web.pages.get(self.path)
             self.send_response(404 if page is None else 200)
             self.send_header("Content-Type", "text/html")
             self.send_header("Content-Length", str(len(page or b"")))
@@ -59,11 +59,11 @@ def site(pages: dict[str, bytes] | None = None, host: str = "127.0.0.1") -> Iter
             pass
 
     server = ThreadingHTTPServer((host, 0), Handler)
-    here = Site(server.server_address[1], pages if pages is not None else {"/": b"hello"})
+    web = Site(server.server_address[1], pages if pages is not None else {"/": b"hello"})
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield here
+        yield web
     finally:
         server.shutdown()
         server.server_close()
@@ -98,16 +98,16 @@ class Proxied:
 
     @property
     def requests(self) -> list[NetworkRequest]:
-        return [one for one in self.payloads if isinstance(one, NetworkRequest)]
+        return [payload for payload in self.payloads if isinstance(payload, NetworkRequest)]
 
     @property
     def responses(self) -> list[NetworkResponse]:
-        return [one for one in self.payloads if isinstance(one, NetworkResponse)]
+        return [payload for payload in self.payloads if isinstance(payload, NetworkResponse)]
 
     @property
     def used(self) -> NetworkUsed:
-        (one,) = [one for one in self.payloads if isinstance(one, NetworkUsed)]
-        return one
+        (used,) = [payload for payload in self.payloads if isinstance(payload, NetworkUsed)]
+        return used
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def proxied(
 ) -> Iterator[Proxied]:
     limits = limits or ProxyLimits(head_sec=5, idle_sec=5, connect_sec=5)
     log = EventLog.create(folder / "events.jsonl", redact=redact)
-    listed = AllowList([parse_entry(one) for one in allow], resolve)
+    listed = AllowList([parse_entry(entry) for entry in allow], resolve)
     recorder = Recorder(log, BlobStore(folder / "blobs", redact=redact), limits)
     with log, Proxy(folder / "p", listed, recorder, limits) as proxy:
         yield Proxied(folder, proxy)

@@ -106,12 +106,12 @@ def write_run(
     (folder / "run.json").write_text(json.dumps(meta), encoding="utf-8")
     (folder / "attempts.jsonl").write_bytes(b"".join(record.line() + b"\n" for record in records))
     for record in records:
-        place = folder / record.artifact_paths.task_dir
-        (place / "diffs").mkdir(parents=True)
-        (place / "logs").mkdir()
-        (place / "diffs/final.patch").write_text(patch, encoding="utf-8")
-        (place / "logs/passing_stdout.txt").write_text(output, encoding="utf-8")
-        with EventLog.create(place / "events.jsonl") as log:
+        task_folder = folder / record.artifact_paths.task_dir
+        (task_folder / "diffs").mkdir(parents=True)
+        (task_folder / "logs").mkdir()
+        (task_folder / "diffs/final.patch").write_text(patch, encoding="utf-8")
+        (task_folder / "logs/passing_stdout.txt").write_text(output, encoding="utf-8")
+        with EventLog.create(task_folder / "events.jsonl") as log:
             for payload, actor in (traces or {}).get(record.artifact_paths.task_dir, events()):
                 log.append(payload, actor)
     return folder
@@ -119,10 +119,10 @@ def write_run(
 
 def sample(task: str, kind: str = "pass", **more: Any) -> AttemptRecord:
     """Return a record whose patch and output are where `write_run` puts them."""
-    place = f"tasks/{task}"
+    task_folder = f"tasks/{task}"
     values: dict[str, Any] = {
-        "artifact_paths": ArtifactPaths(task_dir=place, passing_stdout=f"{place}/logs/passing_stdout.txt"),
-        "patch": {"path": f"{place}/diffs/final.patch", "sha256": "d", "files": 2, "added": 3, "removed": 1},
+        "artifact_paths": ArtifactPaths(task_dir=task_folder, passing_stdout=f"{task_folder}/logs/passing_stdout.txt"),
+        "patch": {"path": f"{task_folder}/diffs/final.patch", "sha256": "d", "files": 2, "added": 3, "removed": 1},
         "variant": "baseline",
     }
     return make_record(task, kind, **{**values, **more})

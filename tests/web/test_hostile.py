@@ -95,7 +95,7 @@ def assert_inert(page: Page) -> None:
     """Check that there is no injected element, handler, link or changed prototype."""
     assert page.evaluate("window.pwned") is None
     assert page.evaluate("({}).polluted") is None
-    found = page.evaluate(
+    elements = page.evaluate(
         """() => ({
           alien: document.querySelectorAll('main img, main script, main iframe, main object, main embed, main style, main link').length,
           handlers: [...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => a.name.startsWith('on'))).length,
@@ -103,7 +103,7 @@ def assert_inert(page: Page) -> None:
           scripts: [...document.scripts].filter(s => s.type !== 'application/json').length,
         })"""
     )
-    assert found == {"alien": 0, "handlers": 0, "links": [], "scripts": 1}
+    assert elements == {"alien": 0, "handlers": 0, "links": [], "scripts": 1}
 
 
 @pytest.mark.req("A-11")
