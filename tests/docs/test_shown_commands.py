@@ -29,6 +29,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(
     r"<!-- (?P<kind>run|snapshot: (?P<name>[\w-]+)) -->\n+```console\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE
 )
+SHOWN_FOLDER = "/home/ada/project"
+"""The project folder in outputs on the pages."""
 DEMO = "artifacts/runs/2026-11-16T12-00-00+0000__demo__{}__none"
 
 
@@ -104,13 +106,13 @@ def execute(command: str, folder: Path, state: Path, last: int) -> tuple[int, st
 @pytest.mark.parametrize("page", blocks("run"))
 def test_commands_print_what_the_page_shows(page: str, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     state = tmp_path_factory.getbasetemp() / "state"
-    places = {str(state): "<state>", str(folder): "<dir>", sys.prefix: "<prefix>"}
+    places = {str(state): "<state>", str(folder): "<dir>", SHOWN_FOLDER: "<dir>", sys.prefix: "<prefix>"}
     differences, code = [], 0
     for block in blocks("run")[page]:
         for shown in commands_of(block["text"]):
             code, actual = execute(shown.command, folder, state, code)
             if not shows(shown.output, actual, places):
-                differences.append(f"$ {shown.command}\n{actual.replace(str(folder), '<dir>')}")
+                differences.append(f"$ {shown.command}\n{actual.replace(str(folder), SHOWN_FOLDER)}")
     if differences:
         pytest.fail(f"{page} shows something else than:\n\n" + "\n".join(differences), pytrace=False)
 
