@@ -84,6 +84,11 @@ class Configuration:
     """Why the given patch was not read: it is too large to be graded."""
     options: Mapping[str, str] = field(default_factory=dict)
 
+    def value(self, name: str) -> str | float | None:
+        """Return the value of a setting, or None if it has none."""
+        setting = self.settings.get(name)
+        return None if setting is None else setting.value
+
     def described(self) -> dict[str, dict[str, str | int | float | None]]:
         """Return every value with its origin, for the manifest."""
         return {

@@ -153,9 +153,8 @@ class Lab:
         backend = self.backend(task)
         backend.check(sandbox_spec(task, Phase.AGENT))
         enforced = backend.limits()
-        required = task.task.policy.require_limits
-        for name in ("cpu", "memory", "pids", "disk"):
-            need, have = getattr(required, name), getattr(enforced, name)
+        for name, have in enforced.strengths().items():
+            need = getattr(task.task.policy.require_limits, name)
             if _STRENGTHS.index(have) < _STRENGTHS.index(need) and name not in enforced.on_request:
                 msg = f"task {task.id} requires a {need} {name} limit; backend {backend.name} offers: {have}"
                 raise SandboxUnavailable(msg, remedy="run `ab doctor` to see which limits this machine can enforce")
@@ -312,7 +311,7 @@ def config_class(task: LoadedTask, backend: Backend) -> str:
     return digest(
         {
             "backend": backend.name,
-            "enforced": {"cpu": limits.cpu, "memory": limits.memory, "pids": limits.pids, "disk": limits.disk},
+            "enforced": limits.strengths(),
             "cpu_limit": environment.cpu_limit,
             "mem_limit_mb": environment.mem_limit_mb,
             "pids_limit": environment.pids_limit,

@@ -101,7 +101,7 @@ class Models:
         """Return the model for a built-in agent, with the sampling settings of the attempt."""
         choice = self._choice(row)
         sampling = Sampling() if choice is None else choice.sampling
-        given = {name: _value(row.configuration, name) for name in Sampling.model_fields}
+        given = {name: row.configuration.value(name) for name in Sampling.model_fields}
         update = {name: value for name, value in given.items() if value is not None}
         return self.factory.model(metered_model, sampling.model_copy(update=update))
 
@@ -123,8 +123,8 @@ class Models:
         return self.factory.metered_model(choice, params)
 
     def _choice(self, row: PlanRow) -> ModelChoice | None:
-        text = model_text(row.configuration)
-        return None if text is None else self.choose(text, row)
+        text = row.configuration.value("model")
+        return None if text is None else self.choose(str(text), row)
 
 
 def recorded_folder(run: Path, row: PlanRow) -> Path | None:
@@ -162,16 +162,6 @@ def read_prices(path: Path | None) -> Prices:
         raise InputError(msg) from None
 
 
-def model_text(configuration: Configuration) -> str | None:
-    value = _value(configuration, "model")
-    return None if value is None else str(value)
-
-
-def _value(configuration: Configuration, name: str) -> str | float | None:
-    setting = configuration.settings.get(name)
-    return None if setting is None else setting.value
-
-
 def _overrides(configuration: Configuration) -> Mapping[str, JsonValue]:
     """Return the sampling settings of the attempt, which replace those that a program sends."""
-    return {name: value for name in ("temperature", "top_p") if (value := _value(configuration, name)) is not None}
+    return {name: value for name in ("temperature", "top_p") if (value := configuration.value(name)) is not None}

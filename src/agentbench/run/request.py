@@ -16,7 +16,6 @@ from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import InputError
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.run.config import CliChoices, VariantFile, load_variant, resolve
-from agentbench.run.models import model_text
 from agentbench.run.plan import PlanRow, make_plan
 
 VARIANTS = Path("configs/variants")
@@ -82,4 +81,4 @@ def require_agents(rows: Sequence[PlanRow]) -> None:
     for row in rows:
         agent = row.configuration.agent
         require_turns(agent, len(row.task.task.turns))
-        require_agent(agent, has_model=model_text(row.configuration) is not None)
+        require_agent(agent, has_model=row.configuration.value("model") is not None)

@@ -17,7 +17,7 @@ import os
 import stat
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
@@ -122,14 +122,7 @@ def unpack(data: bytes, into: Path) -> Bundle:
 def _documents(loaded: LoadedTask, ids: Identities) -> Iterator[tuple[str, bytes]]:
     yield "task.json", loaded.task.model_dump_json(by_alias=True).encode()
     yield "task.yaml", loaded.text.encode("utf-8", "backslashreplace")
-    identities = {
-        "contract_id": ids.contract_id,
-        "task_digest": ids.task_digest,
-        "acceptance_id": ids.acceptance_id,
-        "setup_key": ids.setup_key,
-        "parts": ids.parts,
-    }
-    yield "ids.json", json.dumps(identities, sort_keys=True).encode()
+    yield "ids.json", json.dumps(asdict(ids), sort_keys=True).encode()
     yield "origin.json", json.dumps({"folder": str(loaded.folder), "statement": loaded.statement}).encode()
     if loaded.lock is not None:
         yield "lock.json", loaded.lock.model_dump_json(by_alias=True).encode()

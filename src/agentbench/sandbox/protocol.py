@@ -42,6 +42,10 @@ class LimitReport:
     on_request: tuple[str, ...] = ()
     """Limits that become hard, at a cost, if a contract requires it (`SandboxSpec.hard_disk`)."""
 
+    def strengths(self) -> dict[str, Strength]:
+        """Return the strength of each limit by its name."""
+        return {"cpu": self.cpu, "memory": self.memory, "pids": self.pids, "disk": self.disk}
+
 
 @dataclass(frozen=True, slots=True)
 class Mount:

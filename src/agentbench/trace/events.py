@@ -6,6 +6,7 @@ that a digest does not depend on how a float is written. Text that may be large 
 
 from __future__ import annotations
 
+import base64
 from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
@@ -55,6 +56,11 @@ class Excerpt(BaseModel):
     sha256: str = ""
     truncated: bool = False
     blob: str | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The bounded text as the bytes it stands for."""
+        return base64.b64decode(self.text) if self.encoding == "base64" else self.text.encode()
 
 
 class FileDigest(BaseModel):

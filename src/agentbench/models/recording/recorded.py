@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import threading
 from collections.abc import Iterable, Iterator
@@ -62,7 +61,7 @@ class _Reader:
             return self.store.get(excerpt.blob)
         if excerpt.truncated:
             raise RecordError("cannot replay: an exchange was not recorded completely")
-        return base64.b64decode(excerpt.text) if excerpt.encoding == "base64" else excerpt.text.encode()
+        return excerpt.data
 
 
 def read_recording(log: Path, blobs: BlobStore) -> Recording:

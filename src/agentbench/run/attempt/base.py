@@ -99,9 +99,9 @@ class Attempt(ABC):
 
     def model_record(self) -> Model:
         """Describe the model for the record."""
-        settings = self.row.configuration.settings
-        names = {"name": "model", "temperature": "temperature", "top_p": "top_p", "max_tokens": "max_tokens"}
-        return Model.model_validate({field: settings[name].value for field, name in names.items()})
+        value = self.row.configuration.value
+        sampling = {name: value(name) for name in ("temperature", "top_p", "max_tokens")}
+        return Model.model_validate({"name": value("model"), **sampling})
 
     def sampled(self, backend: Backend) -> SampledBackend:
         """Wrap a backend so that its sandboxes are sampled into the log and labelled with the run."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -100,6 +99,4 @@ def _from_events(folder: AttemptFolder, log: Path) -> str | None:
 
 
 def _text(folder: AttemptFolder, excerpt: Excerpt) -> bytes:
-    if excerpt.blob is not None:
-        return folder.blobs().get(excerpt.blob)
-    return base64.b64decode(excerpt.text) if excerpt.encoding == "base64" else excerpt.text.encode()
+    return excerpt.data if excerpt.blob is None else folder.blobs().get(excerpt.blob)

@@ -166,12 +166,7 @@ def _observed(row: PlanRow, task: PreparedTask, program: ProgramLayer | None) ->
         backend=prepared.backend,
         image_digest=details.get("image_digest"),
         command_server=details.get("server", ""),
-        enforcement={
-            "cpu": task.limits.cpu,
-            "memory": task.limits.memory,
-            "pids": task.limits.pids,
-            "disk": task.limits.disk,
-        },
+        enforcement=dict(task.limits.strengths()),
         os=dict(task.facts.os),
         python=task.facts.python,
         package_managers=dict(task.facts.package_managers),
