@@ -167,5 +167,5 @@ def test_unwritable_report_is_rejected_before_grading(ab: Ab, tmp_path: Path) ->
     report = tmp_path / "gone/report.json"
     done = ab("grade", "--task", suite, "--predictions", preds, "--report", report, "--out", out)
     assert done.code == 2
-    assert f"there is no folder {report.parent}" in done.stderr
+    assert f"folder {report.parent} does not exist" in done.stderr
     assert not out.exists()

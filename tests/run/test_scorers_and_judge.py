@@ -50,7 +50,7 @@ def test_scorers_run_in_the_workspace_after_the_agent(tmp_path: Path, ab: Ab) ->
     assert "disagreement: contract PASS, scorers FAIL" in text
     assert "\n      notes/extra.txt\n" in text.split("2 changed, 1 allowed")[1].split("allowed_paths")[0]
     assert text.count("notes/extra.txt\n") == 1
-    assert "judge: no judge" in text
+    assert "no judge configured" in text
     # A scorer that does not apply has no score.
     (tone,) = (line.split() for line in text.splitlines() if line.split()[:1] == ["tone"])
     assert tone[:4] == ["tone", "llm_judge", "N/A", "advisory"]
@@ -119,7 +119,7 @@ def test_judge_counts_against_the_total_budget(tmp_path: Path, ab: Ab) -> None:
     records = ab.run_task(task, "--agent", "noop", *options).json["attempts"]
     assert sorted(record["judge"]["verdict"] for record in records) == ["FAIL", "unparseable"]
     (refused,) = [record for record in records if record["judge"]["verdict"] == "unparseable"]
-    assert "the budget of this total is used up" in refused["judge"]["reasoning"]
+    assert "the run's budget is spent: " in refused["judge"]["reasoning"]
     assert (refused["cost"]["judge"], refused["run_status"]) == (0, "failure")
 
 
@@ -128,7 +128,7 @@ def test_unusable_judge_is_rejected_before_the_run(tmp_path: Path, ab: Ab) -> No
     task = make_task(tmp_path / "tasks" / "t")
     done = ab.run_task(task, "--agent", "noop", "--judge-model", "scripted:nowhere.yaml")
     assert done.code == 2
-    assert "--judge-model scripted:nowhere.yaml: there is no such file" in done.stderr
+    assert "--judge-model scripted:nowhere.yaml: no such file" in done.stderr
     assert not (tmp_path / "artifacts").exists()
 
 
