@@ -14,7 +14,7 @@ from agentbench.models.factory import ModelFactory, ModelParams, load_prices
 from agentbench.models.json_values import read_object
 from agentbench.models.keys import Keys, Secret, parse_env, read_env_file
 from agentbench.models.ledger import Caps
-from agentbench.models.presets import bundled_presets, choose, endpoint_of, load_presets, parse_presets
+from agentbench.models.presets import bundled_presets, choose, endpoint_of, parse_presets
 from agentbench.models.reply_parsing import find_patch
 from agentbench.models.scripted import load_script
 from agentbench.models.upstream import ModelRequest
@@ -114,11 +114,9 @@ def test_only_allowed_endpoints_are_used() -> None:
             check(text, allowed)
 
 
-def test_custom_presets_are_validated(tmp_path: Path) -> None:
+def test_presets_are_validated() -> None:
     good = {"version": 2, "default_provider": "p", "providers": {"p": {"base_url": "http://h/v1", "key": None}}}
-    file = tmp_path / "presets.json"
-    file.write_text(json.dumps(good))
-    assert load_presets(file).identity.startswith("presets_v2@")
+    assert parse_presets(json.dumps(good).encode(), "presets.json").identity.startswith("presets_v2@")
     for bad in (
         good | {"default_provider": "q"},
         good | {"models": {"m": {"provider": "q", "name": "n"}}},
@@ -127,8 +125,6 @@ def test_custom_presets_are_validated(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError):
             parse_presets(json.dumps(bad).encode(), "presets.json")
-    with pytest.raises(InputError):
-        load_presets(tmp_path / "missing.json")
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------

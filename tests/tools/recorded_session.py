@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from agentbench.core.command import Command, Completed
+from agentbench.core.command import Command, Completed, Stream
 from agentbench.sandbox.protocol import RunningCommand, Sandbox, Usage
-from agentbench.tools.definition import text_stream
 from agentbench.tools.rules import Rules
 from agentbench.tools.session import BriefingText, Session, SessionEnvironment, SessionLog
 from agentbench.trace.blobs import BlobStore
@@ -72,7 +71,7 @@ class FolderSandbox:
 def completed(
     stdout: bytes = b"", *, exit_code: int | None = 0, stderr: bytes = b"", timed_out: bool = False
 ) -> Completed:
-    return Completed(exit_code, text_stream(stdout), text_stream(stderr), 0.1, timed_out)
+    return Completed(exit_code, Stream.of(stdout), Stream.of(stderr), 0.1, timed_out)
 
 
 @dataclass

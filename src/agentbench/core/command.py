@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -43,6 +44,11 @@ class Stream:
     tail: bytes = b""
     total_bytes: int = 0
     sha256: str = ""
+
+    @classmethod
+    def of(cls, data: bytes) -> Stream:
+        """Wrap output that is known completely."""
+        return cls(head=data, total_bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
 
     @property
     def dropped_bytes(self) -> int:

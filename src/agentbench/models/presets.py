@@ -6,7 +6,6 @@ import functools
 import re
 from dataclasses import dataclass, field
 from importlib import resources
-from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
@@ -92,19 +91,11 @@ def bundled_presets() -> Presets:
     return parse_presets(resources.files("agentbench.models").joinpath("presets.json").read_bytes(), "presets.json")
 
 
-def load_presets(path: Path) -> Presets:
+def parse_presets(data: bytes, name: str) -> Presets:
     """
     Raises:
-        InputError: the file cannot be read or is invalid.
+        InputError: `data` is invalid; `name` says in which file.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    return parse_presets(data, str(path))
-
-
-def parse_presets(data: bytes, name: str) -> Presets:
     try:
         presets = Presets.model_validate_json(data)
     except ValidationError as error:

@@ -11,7 +11,6 @@ import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 
 from agentbench.core.command import Command
@@ -22,6 +21,7 @@ from agentbench.sandbox.environments import interpreter as interpreters
 from agentbench.sandbox.protocol import Backend, LimitReport, Limits, Phase, Sandbox, SandboxSpec
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.served_sandbox import ServedSandbox
+from agentbench.sandbox.server_bundle import module_source
 
 KEYS = ("OPENROUTER_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 _PROBE_LIMITS = Limits(cpus=1, memory_mb=256, pids=32, disk_mb=32)
@@ -121,15 +121,10 @@ def diagnose(state: Path, names: tuple[str, ...] = ("bwrap", "docker")) -> Diagn
 def check_backend(name: str, state: Path) -> BackendHealth:
     """Start a sandbox of one backend and probe its isolation from inside."""
     try:
-        backend = open_backend(name, state=state, needs_image=False)
+        with contextlib.closing(open_backend(name, state=state, needs_image=False)) as backend:
+            return _measure(name, backend)
     except AgentBenchError as error:
         return BackendHealth(name, available=False, error=error.message, remedy=error.remedy)
-    try:
-        return _measure(name, backend)
-    except AgentBenchError as error:
-        return BackendHealth(name, available=False, error=error.message, remedy=error.remedy)
-    finally:
-        backend.close()
 
 
 def _measure(name: str, backend: Backend) -> BackendHealth:
@@ -160,7 +155,7 @@ def _call_ms(sandbox: Sandbox) -> float:
 
 
 def _probe_isolation(sandbox: Sandbox, limits: LimitReport) -> tuple[IsolationCheck, ...]:
-    source = (resources.files("agentbench.sandbox.server") / "isolation_probe.py").read_text(encoding="utf-8")
+    source = module_source("isolation_probe")
     # A disk limit that is not hard is reported with the limits, not again as an unbounded folder.
     disk_mb = str(_PROBE_LIMITS.disk_mb if limits.disk == "hard" else 0)
     completed = sandbox.run(Command(argv=("python3", "-I", "-c", source, disk_mb), timeout_sec=30))

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from agentbench.core.canonical import sha256_hex
 from agentbench.core.command import MIB, Command, Completed, Stream
 from agentbench.core.errors import PatchInvalid
 from agentbench.sandbox.cgroups import cpu_seconds, megabytes, oom_kills
@@ -149,7 +148,7 @@ def oom_result() -> Completed:
 def killed_result(why: str, *, oom: bool = False) -> Completed:
     """Return the result of a command whose whole sandbox was killed because of what ran in it."""
     message = f"the sandbox was killed: {why}\n".encode()
-    return Completed(128 + _SIGKILL, _stream(b""), _stream(message), 0.0, signal=_SIGKILL, oom=oom)
+    return Completed(128 + _SIGKILL, Stream.of(b""), Stream.of(message), 0.0, signal=_SIGKILL, oom=oom)
 
 
 def _write_requests(files: Sequence[FileWrite]) -> Iterator[list[bytes]]:
@@ -176,10 +175,6 @@ def _pieces(file: FileWrite) -> Iterator[list[bytes]]:
         yield [file.path, b"file", executable, file.content[:_WRITE_BYTES]]
         for start in range(_WRITE_BYTES, len(file.content), _WRITE_BYTES):
             yield [file.path, b"more", executable, file.content[start : start + _WRITE_BYTES]]
-
-
-def _stream(data: bytes) -> Stream:
-    return Stream(head=data, total_bytes=len(data), sha256=sha256_hex(data))
 
 
 class _StartedCommand:

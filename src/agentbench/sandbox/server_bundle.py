@@ -26,6 +26,10 @@ _COMPILE = (
 )
 
 
+def module_source(name: str) -> str:
+    return (resources.files("agentbench.sandbox.server") / f"{name}.py").read_text(encoding="utf-8")
+
+
 def server_source() -> str:
     """Return all modules of the server as one module."""
     return _join(*_MODULES)
@@ -38,17 +42,13 @@ def walker_source() -> str:
 def _join(*modules: str) -> str:
     parts = [_FUTURE]
     for name in modules:
-        text = _OWN_IMPORT.sub("", _read(name))
+        text = _OWN_IMPORT.sub("", module_source(name))
         parts.append(text.replace(_FUTURE, "", 1))
     return "\n".join(parts)
 
 
-def writer_source() -> str:
-    return _read("writer")
-
-
 def bundle_digest() -> str:
-    return sha256_hex((server_source() + writer_source()).encode())
+    return sha256_hex((server_source() + module_source("writer")).encode())
 
 
 def compile_server(interpreter: Interpreter, folder: Path) -> None:
@@ -59,7 +59,7 @@ def compile_server(interpreter: Interpreter, folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     argv = [interpreter.executable, "-I", "-c", _COMPILE]
-    for name, text in (("server", server_source()), ("writer", writer_source())):
+    for name, text in (("server", server_source()), ("writer", module_source("writer"))):
         source = folder / f"{name}.src"
         source.write_text(text)
         argv += [str(source), str(folder / f"{name}.pyc")]
@@ -69,7 +69,3 @@ def compile_server(interpreter: Interpreter, folder: Path) -> None:
     if not completed.ok:
         stderr = completed.stderr.text
         raise SandboxError(f"{interpreter.executable} cannot compile the command server: {stderr}")
-
-
-def _read(name: str) -> str:
-    return (resources.files("agentbench.sandbox.server") / f"{name}.py").read_text(encoding="utf-8")

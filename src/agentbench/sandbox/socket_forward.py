@@ -14,12 +14,12 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from pathlib import Path
 
 from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.protocol import Mount, Sandbox, SandboxSpec
+from agentbench.sandbox.server_bundle import module_source
 from agentbench.sandbox.state import age_sec
 
 FORWARDER = "forward.py"
@@ -54,7 +54,7 @@ class SocketForward:
             self.mounted.mkdir(exist_ok=True)
             self.mounted.chmod(0o755)
             program = self.mounted / FORWARDER
-            program.write_bytes(resources.files("agentbench.sandbox.server").joinpath(FORWARDER).read_bytes())
+            program.write_text(module_source("forward"))
             program.chmod(0o644)
             self.socket.unlink(missing_ok=True)
             with short_path(self.socket) as address:

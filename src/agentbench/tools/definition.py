@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -39,7 +38,7 @@ class ToolContext:
         self.scope = self.rules.scope
 
 
-_EMPTY = Stream(sha256=hashlib.sha256(b"").hexdigest())
+_EMPTY = Stream.of(b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +50,6 @@ class Execution:
     stderr: Stream = _EMPTY
     killed: int = 0
     duration_us: int = 0
-
-
-def text_stream(data: bytes) -> Stream:
-    """Wrap output that a tool produced on the host."""
-    return Stream(head=data, total_bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
 class Arguments(BaseModel):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from agentbench.core.command import Stream
 from agentbench.core.errors import ToolFault
-from agentbench.tools.definition import Arguments, Execution, Tool, ToolContext, text_stream
+from agentbench.tools.definition import Arguments, Execution, Tool, ToolContext
 from agentbench.tools.paths import MAX_PATH, follow, literal, relative, show
 from agentbench.tools.result import OutputPolicy, ToolError, ToolResult, shorten
 from agentbench.tools.rules import matches
@@ -52,7 +53,7 @@ def list_files(context: ToolContext, arguments: ListFiles) -> Execution:
     listed = "".join(show(path) + "\n" for path in visible[:MAX_LISTED])
     more = len(visible) - MAX_LISTED
     note = f"{more} more files not listed; narrow root or glob" if more > 0 else ""
-    return Execution(ToolResult(ok=True, stdout=listed, truncated=more > 0, note=note), text_stream(listed.encode()))
+    return Execution(ToolResult(ok=True, stdout=listed, truncated=more > 0, note=note), Stream.of(listed.encode()))
 
 
 def read_file(context: ToolContext, arguments: ReadFile) -> Execution:
@@ -74,7 +75,7 @@ def read_file(context: ToolContext, arguments: ReadFile) -> Execution:
     note = f"lines {first} to {shown_last} of {len(lines)}" if (first, shown_last) != (1, len(lines)) else ""
     if text.truncated:
         note = f"{note or f'{len(lines)} lines'}; output is truncated: ask for fewer lines"
-    return Execution(ToolResult(ok=True, stdout=text.text, truncated=text.truncated, note=note), text_stream(wanted))
+    return Execution(ToolResult(ok=True, stdout=text.text, truncated=text.truncated, note=note), Stream.of(wanted))
 
 
 def _readable(context: ToolContext, text: str) -> bytes:

@@ -16,10 +16,10 @@ from importlib import resources
 
 from pydantic import Field, JsonValue, field_validator
 
-from agentbench.core.command import Command, Completed
+from agentbench.core.command import Command, Completed, Stream
 from agentbench.core.errors import ToolFault
 from agentbench.core.text import printable
-from agentbench.tools.definition import Arguments, Execution, Tool, ToolContext, text_stream
+from agentbench.tools.definition import Arguments, Execution, Tool, ToolContext
 from agentbench.tools.host_search import Match, search_on_host
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError, ToolResult
@@ -71,9 +71,7 @@ def search(context: ToolContext, arguments: Search) -> Execution:
     if more:
         notes.append(f"showing the first {arguments.max_results} matches; narrow the query or the glob")
     text = "".join(_format(match) for match in found[: arguments.max_results])
-    return Execution(
-        ToolResult(ok=True, stdout=text, truncated=more, note="; ".join(notes)), text_stream(text.encode())
-    )
+    return Execution(ToolResult(ok=True, stdout=text, truncated=more, note="; ".join(notes)), Stream.of(text.encode()))
 
 
 def _search_in_sandbox(

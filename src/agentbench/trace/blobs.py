@@ -67,7 +67,7 @@ def excerpt(data: bytes | Stream, *, store: BlobStore | None = None, limit: int 
     A longer output is also stored in full in `store` (or as much as the stream kept). Secrets are redacted before cutting, so
     that no part of one remains at an edge. `sha256` and `total_bytes` refer to the original.
     """
-    stream = data if isinstance(data, Stream) else Stream(head=data, total_bytes=len(data), sha256=sha256_hex(data))
+    stream = data if isinstance(data, Stream) else Stream.of(data)
     head, tail = _redacted_ends(stream, store.redact if store else None)
     dropped = stream.dropped_bytes
     length = len(head) + len(tail)

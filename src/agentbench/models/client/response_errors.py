@@ -8,17 +8,8 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from agentbench.core.text import printable
+from agentbench.models import faults
 from agentbench.models.client.endpoint import Dialect
-from agentbench.models.faults import (
-    ContextOverflow,
-    EmptyResponse,
-    RateLimited,
-    Rejected,
-    ServerError,
-    ServiceFault,
-    TimedOut,
-    Unauthorised,
-)
 from agentbench.models.json_values import read_object
 
 MAX_TEXT = 600
@@ -31,22 +22,22 @@ _OVERFLOW = re.compile(
 )
 
 
-def fault_of(status: int, body: bytes, retry_after: float | None = None) -> ServiceFault:
+def fault_of(status: int, body: bytes, retry_after: float | None = None) -> faults.ServiceFault:
     """Return the fault for an HTTP status other than 200."""
     text = _error_text(body)
     message = f"{ANSWERED} {status}" + (f": {text}" if text else "")
     if status in {401, 403}:
-        return Unauthorised(message, status=status, remedy="check the API key and its permissions")
+        return faults.Unauthorised(message, status=status, remedy="check the API key and its permissions")
     if status == 413 or (status in {400, 422} and _OVERFLOW.search(text)):
-        return ContextOverflow(message, status=status)
+        return faults.ContextOverflow(message, status=status)
     for kind, holds in (
-        (RateLimited, status == 429),
-        (TimedOut, status in {408, 504}),
-        (ServerError, status >= 500 or status == 409),
+        (faults.RateLimited, status == 429),
+        (faults.TimedOut, status in {408, 504}),
+        (faults.ServerError, status >= 500 or status == 409),
     ):
         if holds:
             return kind(message, status=status, retry_after=retry_after)
-    return Rejected(message if status >= 400 else f"{message}: redirects are not followed", status=status)
+    return faults.Rejected(message if status >= 400 else f"{message}: redirects are not followed", status=status)
 
 
 def check_body(dialect: Dialect, body: Mapping[str, JsonValue]) -> None:
@@ -64,7 +55,7 @@ def check_body(dialect: Dialect, body: Mapping[str, JsonValue]) -> None:
     content = body.get(field)
     # Only chat must have content; in the other dialects a turn may end with none.
     if not isinstance(content, list) or (dialect is Dialect.CHAT and not content):
-        raise EmptyResponse(f"the response has no {field}")
+        raise faults.EmptyResponse(f"the response has no {field}")
 
 
 def _error_text(body: bytes) -> str:

@@ -176,7 +176,10 @@ class ServiceUpstream:
                 response.close()
 
     def _whole(self, request: ModelRequest, response: httpx.Response, late: Callable[[], bool]) -> ModelResponse:
-        raw = _read(response, MAX_RESPONSE, late)
+        length = response.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > MAX_RESPONSE:
+            raise TooLarge(f"the response is larger than {MAX_RESPONSE} bytes")
+        raw = b"".join(_chunks(response, late))
         try:
             body = read_object(raw)
         except ValueError as error:
@@ -255,26 +258,15 @@ def _chunks(response: httpx.Response, late: Callable[[], bool]) -> Iterator[byte
             yield chunk
 
 
-def _read(response: httpx.Response, limit: int, late: Callable[[], bool], *, cut: bool = False) -> bytes:
-    length = response.headers.get("content-length", "")
-    if not cut and length.isdecimal() and int(length) > limit:
-        raise TooLarge(f"the response has {length} bytes: more than {limit}")
-    content = bytearray()
-    for chunk in _chunks(response, late):
-        content += chunk
-        if len(content) > limit:
-            if cut:
-                return bytes(content[:limit])
-            raise TooLarge(f"the response is larger than {limit} bytes")
-    return bytes(content)
-
-
 def _error_text(response: httpx.Response) -> bytes:
-    """Return the beginning of an error's body. If it cannot be read, the status alone must do."""
-    try:
-        return _read(response, MAX_ERROR, lambda: False, cut=True)
-    except ServiceFault:
-        return b""
+    """Return the beginning of an error's body, as far as it can be read."""
+    content = bytearray()
+    with contextlib.suppress(ServiceFault):
+        for chunk in _chunks(response, lambda: False):
+            content += chunk
+            if len(content) >= MAX_ERROR:
+                break
+    return bytes(content[:MAX_ERROR])
 
 
 class _mapped_errors:  # noqa: N801 - used as `with _mapped_errors():`

@@ -6,18 +6,8 @@ import json
 from dataclasses import dataclass
 
 from agentbench.core.errors import ModelFault
+from agentbench.models import faults
 from agentbench.models.client.endpoint import Dialect
-from agentbench.models.faults import (
-    BudgetReached,
-    ContextOverflow,
-    RateLimited,
-    Rejected,
-    ReplayFault,
-    ServerError,
-    ServiceFault,
-    TimedOut,
-    Unauthorised,
-)
 from agentbench.models.json_values import JsonObject
 from agentbench.models.sse import SseEvent, event_of
 
@@ -79,27 +69,27 @@ def api_error(fault: ModelFault, dialect: Dialect) -> ApiError:  # noqa: PLR0911
     """Return the error response for a fault. Covers every kind of fault."""
     message = fault.message
     match fault:
-        case BudgetReached():
+        case faults.BudgetReached():
             # Clients stop at the way their service reports a spent quota.
             return ApiError(402 if dialect is Dialect.MESSAGES else 429, "insufficient_quota", message)
-        case ContextOverflow():
+        case faults.ContextOverflow():
             # Clients look for these words, and then shorten the conversation.
             text = f"prompt is too long: {message}" if dialect is Dialect.MESSAGES else message
             return ApiError(400, "context_length_exceeded", text)
-        case Unauthorised():
+        case faults.Unauthorised():
             return ApiError(fault.status or 401, "invalid_api_key", message)
-        case RateLimited():
+        case faults.RateLimited():
             return ApiError(429, "rate_limit_exceeded", message, fault.retry_after)
-        case TimedOut():
+        case faults.TimedOut():
             return ApiError(504, "timeout", message)
-        case ServerError():
+        case faults.ServerError():
             return ApiError(fault.status if fault.status and fault.status >= 500 else 502, "server_error", message)
-        case Rejected():
+        case faults.Rejected():
             known = fault.status is None or 400 <= fault.status < 500
             return ApiError(fault.status or 400 if known else 502, "invalid_request_error", message)
-        case ServiceFault():
+        case faults.ServiceFault():
             return ApiError(502, fault.label, message)
-        case ReplayFault():
+        case faults.ReplayFault():
             return ApiError(400, "replay", message)
         case _:
             return ApiError(502, "model_error", message)

@@ -6,17 +6,8 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from agentbench.models.dialects.chat import (
-    CallStart,
-    CallText,
-    ChatReader,
-    FinishReason,
-    Piece,
-    Reasoning,
-    Refusal,
-    Text,
-    Used,
-)
+from agentbench.models.dialects import chat
+from agentbench.models.dialects.chat import ChatReader, Piece
 from agentbench.models.json_values import JsonObject, arr, dump, obj, read_object, string, text_of
 from agentbench.models.protocol import TokenUsage
 from agentbench.models.sse import SseEvent, event_of
@@ -41,7 +32,7 @@ def to_chat(body: Mapping[str, JsonValue]) -> JsonObject:
         messages.append({"role": "system", "content": instructions})
     for message in arr(body.get("messages")):
         messages += _messages(obj(message))
-    chat: JsonObject = {"model": body.get("model"), "messages": messages}
+    chat_body: JsonObject = {"model": body.get("model"), "messages": messages}
     for name, chat_name in (
         ("max_tokens", "max_tokens"),
         ("temperature", "temperature"),
@@ -50,12 +41,12 @@ def to_chat(body: Mapping[str, JsonValue]) -> JsonObject:
         ("stream", "stream"),
     ):
         if body.get(name) is not None:
-            chat[chat_name] = body[name]
+            chat_body[chat_name] = body[name]
     tools = [_tool(obj(tool)) for tool in arr(body.get("tools")) if "input_schema" in obj(tool)]
     if tools:
-        chat["tools"] = list(tools)
-        chat |= _choice(obj(body.get("tool_choice")))
-    return chat
+        chat_body["tools"] = list(tools)
+        chat_body |= _choice(obj(body.get("tool_choice")))
+    return chat_body
 
 
 def _messages(message: Mapping[str, JsonValue]) -> list[JsonValue]:
@@ -147,20 +138,20 @@ def from_chat(body: Mapping[str, JsonValue], model: str) -> JsonObject:
     stop, usage, has_calls = "end_turn", TokenUsage(), False
     for piece in reader.whole(body):
         match piece:
-            case Text() | Refusal():
+            case chat.Text() | chat.Refusal():
                 content.append({"type": "text", "text": piece.text})
-            case CallStart():
+            case chat.CallStart():
                 block: JsonObject = {"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}}
                 texts[piece.index] = (block, [])
                 content.append(block)
                 has_calls = True
-            case CallText():
+            case chat.CallText():
                 texts[piece.index][1].append(piece.text)
-            case FinishReason():
+            case chat.FinishReason():
                 stop = stop_reason(piece.reason, has_calls=has_calls)
-            case Used():
+            case chat.Used():
                 usage = piece.usage
-            case Reasoning():
+            case chat.Reasoning():
                 pass  # a thinking block must be signed by the service that wrote it
     for block, parts in texts.values():
         block["input"] = _input("".join(parts))
@@ -210,21 +201,21 @@ class MessagesWriter:
         events = [] if self._begun else self._begin(reader)
         for piece in pieces:
             match piece:
-                case Text() | Refusal():
+                case chat.Text() | chat.Refusal():
                     events += self._switch(-1, {"type": "text", "text": ""})
                     events.append(self._delta({"type": "text_delta", "text": piece.text}))
-                case CallStart():
+                case chat.CallStart():
                     self._has_calls = True
                     events += self._switch(
                         piece.index, {"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}}
                     )
-                case CallText():
+                case chat.CallText():
                     events.append(self._delta({"type": "input_json_delta", "partial_json": piece.text}))
-                case FinishReason():
+                case chat.FinishReason():
                     self._reason = piece.reason
-                case Used():
+                case chat.Used():
                     self._usage = piece.usage
-                case Reasoning():
+                case chat.Reasoning():
                     pass
         return events
 

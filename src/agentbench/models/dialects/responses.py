@@ -9,17 +9,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from agentbench.models.dialects.chat import (
-    CallStart,
-    CallText,
-    ChatReader,
-    FinishReason,
-    Piece,
-    Reasoning,
-    Refusal,
-    Text,
-    Used,
-)
+from agentbench.models.dialects import chat
+from agentbench.models.dialects.chat import ChatReader, Piece
 from agentbench.models.faults import Rejected
 from agentbench.models.json_values import JsonObject, arr, dump, obj, read_object, string, text_of
 from agentbench.models.protocol import TokenUsage
@@ -45,17 +36,17 @@ def to_chat(body: Mapping[str, JsonValue]) -> JsonObject:
         messages.append({"role": "user", "content": given})
     for item in arr(given):
         _add(messages, obj(item))
-    chat: JsonObject = {"model": body.get("model"), "messages": list(messages)}
-    chat |= {name: body[name] for name in _SAME_IN_CHAT if body.get(name) is not None}
+    chat_body: JsonObject = {"model": body.get("model"), "messages": list(messages)}
+    chat_body |= {name: body[name] for name in _SAME_IN_CHAT if body.get(name) is not None}
     if body.get("max_output_tokens") is not None:
-        chat["max_tokens"] = body["max_output_tokens"]
+        chat_body["max_tokens"] = body["max_output_tokens"]
     tools = [chat_tool for tool in arr(body.get("tools")) if (chat_tool := _tool(obj(tool)))]
     if tools:
-        chat["tools"] = list(tools)
-        chat |= _choice(body.get("tool_choice"))
+        chat_body["tools"] = list(tools)
+        chat_body |= _choice(body.get("tool_choice"))
     else:
-        chat.pop("parallel_tool_calls", None)
-    return chat | _format(obj(obj(body.get("text")).get("format")))
+        chat_body.pop("parallel_tool_calls", None)
+    return chat_body | _format(obj(obj(body.get("text")).get("format")))
 
 
 def custom_tools(body: Mapping[str, JsonValue]) -> frozenset[str]:
@@ -189,23 +180,23 @@ class ResponsesWriter:
         events = self._begin(reader)
         for piece in pieces:
             match piece:
-                case Text() | Refusal():
+                case chat.Text() | chat.Refusal():
                     if self._open is None or self._items[self._open].kind != "message":
                         events += self._switch(_Item("message", f"msg_{reader.id}_{len(self._items)}"))
                     events += self._more(piece.text)
-                case CallStart():
+                case chat.CallStart():
                     kind: Kind = "custom_tool_call" if piece.name in self._custom else "function_call"
                     item = _Item(kind, f"fc_{reader.id}_{len(self._items)}", piece.id, piece.name)
                     self._calls[piece.index] = len(self._items)
                     events += self._switch(item)
-                case CallText():
+                case chat.CallText():
                     self._open = self._calls[piece.index]
                     events += self._more(piece.text)
-                case FinishReason():
+                case chat.FinishReason():
                     self._reason = piece.reason
-                case Used():
+                case chat.Used():
                     self._usage = piece.usage
-                case Reasoning():
+                case chat.Reasoning():
                     pass  # only the service that wrote a reasoning item can continue it
         return events
 

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from agentbench.sandbox.environments.failed_setups import FailedSetups, SetupIde
 from agentbench.sandbox.environments.layers import LayerStore
 from agentbench.sandbox.layout import ENV_DIR, HOME, INNER_ID
 from agentbench.sandbox.protocol import SandboxSpec, SetupStep
-from agentbench.sandbox.server_bundle import server_source, walker_source, writer_source
+from agentbench.sandbox.server_bundle import module_source, server_source, walker_source
 
 RUNNER = "agentbench/py-runner"
 _SCHEMA = 1
@@ -202,9 +201,9 @@ class Images:
     def _base(self, original: str, image: dict[str, Any]) -> BaseImage:
         sources = {
             "server.py": server_source(),
-            "writer.py": writer_source(),
+            "writer.py": module_source("writer"),
             "walker.py": walker_source(),
-            "prepare_image.py": _prepare_image_source(),
+            "prepare_image.py": module_source("prepare_image"),
         }
         files = {name: text.encode() for name, text in sources.items()} | {"filter": seccomp.assemble()}
         contents: list[Json] = [[name, sha256_hex(content)] for name, content in sorted(files.items())]
@@ -355,7 +354,3 @@ def _ignore_step(_: SetupStep) -> None:
 def _digest_of(image: dict[str, Any]) -> str:
     digests = [str(name).partition("@")[2] for name in image.get("RepoDigests") or []]
     return next((value for value in digests if value), str(image["Id"]))
-
-
-def _prepare_image_source() -> str:
-    return (resources.files("agentbench.sandbox.server") / "prepare_image.py").read_text(encoding="utf-8")

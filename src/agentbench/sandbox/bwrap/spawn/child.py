@@ -9,6 +9,7 @@ that the sandbox's user cannot enter.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import shutil
@@ -16,24 +17,23 @@ import signal
 import socket
 from typing import TypedDict
 
-from agentbench.sandbox.bwrap.spawn.syscalls import (
-    CLONE_NEWNS,
-    CLONE_NEWUSER,
-    MS_BIND,
-    MS_NODEV,
-    MS_NOSUID,
-    MS_PRIVATE,
-    MS_REC,
-    mount,
-    unshare,
-)
-
 STAGE = "/tmp"
 SOURCES = f"{STAGE}/s"
 LAYERS = f"{STAGE}/l"
 DISK = f"{STAGE}/d"
 MERGED = f"{STAGE}/m"
 EMPTY = f"{STAGE}/e"
+
+CLONE_NEWNS = 0x0002_0000
+CLONE_NEWUSER = 0x1000_0000
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_BIND = 4096
+MS_REC = 16384
+MS_PRIVATE = 1 << 18
+PR_SET_CHILD_SUBREAPER = 36
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Cgroup(TypedDict):
@@ -74,7 +74,7 @@ def exec_sandbox(request: SpawnRequest, control: socket.socket, channel: int, er
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
         for group in request["cgroups"]:
-            _write(f"{group['dir']}/cgroup.procs", "0")
+            write_file(f"{group['dir']}/cgroup.procs", "0")
         for kind, value in request["limits"]:
             _set_limit(kind, value)
         _enter_namespaces(request["uid"])
@@ -96,9 +96,9 @@ def _enter_namespaces(uid: int | None) -> None:
     else:
         user, group = os.geteuid(), os.getegid()
         unshare(CLONE_NEWUSER | CLONE_NEWNS)
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/uid_map", f"{user} {user} 1")
-        _write("/proc/self/gid_map", f"{group} {group} 1")
+        write_file("/proc/self/setgroups", "deny")
+        write_file("/proc/self/uid_map", f"{user} {user} 1")
+        write_file("/proc/self/gid_map", f"{group} {group} 1")
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
 
 
@@ -201,9 +201,34 @@ def _set_limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value, value))
 
 
-def _write(path: str, text: str) -> None:
+def write_file(path: str, text: str) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(fd, text.encode())
     finally:
         os.close(fd)
+
+
+# --- system calls without a binding in the standard library ------------------------------------------------------
+
+
+def _check_call(result: int, name: str) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def unshare(flags: int) -> None:
+    _check_call(_libc.unshare(flags), "unshare")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    result = _libc.mount(
+        source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), options.encode() or None
+    )
+    _check_call(result, f"mount {kind or 'bind'} on {target}" + (f" ({options})" if options else ""))
+
+
+def become_subreaper() -> None:
+    """Adopt the orphans of a sandbox whose bubblewrap was killed, so that their end can be observed."""
+    _check_call(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")

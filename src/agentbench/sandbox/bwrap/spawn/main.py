@@ -15,8 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from agentbench.sandbox.bwrap.spawn.child import SpawnRequest, exec_sandbox
-from agentbench.sandbox.bwrap.spawn.syscalls import become_subreaper
+from agentbench.sandbox.bwrap.spawn.child import SpawnRequest, become_subreaper, exec_sandbox, write_file
 
 MESSAGE_BYTES = 256 * 1024
 FDS = 3
@@ -111,7 +110,7 @@ class Spawner:
         for group in request["cgroups"]:
             os.mkdir(group["dir"])
             for name, value in group["settings"]:
-                _write(f"{group['dir']}/{name}", value)
+                write_file(f"{group['dir']}/{name}", value)
         info, info_writer = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -238,11 +237,6 @@ def _read(path: str) -> str:
             return file.read(4096)
     except OSError:
         return ""
-
-
-def _write(path: str, value: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(value)
 
 
 def _drain(fd: int) -> None:
