@@ -12,7 +12,7 @@ import pytest
 from agentbench.core.command import Command
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.protocol import Backend, Phase, Prepared, Sandbox, SandboxSpec, Usage
-from agentbench.sandbox.usage_sampler import SampledBackend, UsageSampler
+from agentbench.sandbox.usage_sampler import SampledBackend, sample_usage
 from tests.sandbox.conftest import SMALL, SPEC
 
 BACKENDS = ["bwrap", "docker"]
@@ -45,7 +45,7 @@ def used(cpu_sec: float | None) -> Usage:
 def sampled(usages: list[Usage | Exception]) -> list[Usage]:
     sandbox = Scripted(usages)
     samples: list[Usage] = []
-    with UsageSampler(cast("Sandbox", sandbox), samples.append, first_sec=0.001):
+    with sample_usage(cast("Sandbox", sandbox), samples.append, first_sec=0.001):
         assert sandbox.asked.wait(20)
     return samples
 

@@ -6,8 +6,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from agentbench.core.errors import AgentBenchError
 from agentbench.sandbox.protocol import (
@@ -29,42 +27,37 @@ GROWTH = 1.5
 Emit = Callable[[Phase, Usage], None]
 
 
-class UsageSampler:
-    """Samples one sandbox from its own thread: first after a second, then less and less often.
+@contextlib.contextmanager
+def sample_usage(
+    sandbox: Sandbox, emit: Callable[[Usage], None], *, first_sec: float = FIRST_INTERVAL_SEC
+) -> Iterator[None]:
+    """Sample one sandbox from a thread during the `with` block: first after a second, then less and less often.
 
     Emits nothing if the sandbox used no CPU since the last sample.
     """
+    stop = threading.Event()
 
-    def __init__(
-        self, sandbox: Sandbox, emit: Callable[[Usage], None], *, first_sec: float = FIRST_INTERVAL_SEC
-    ) -> None:
-        self._sandbox = sandbox
-        self._emit = emit
-        self._first_sec = first_sec
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, name=f"sampler-{sandbox.id}", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
-        interval = self._first_sec
+    def sample() -> None:
+        interval = first_sec
         last: float | None = None
-        while not self._stop.wait(interval):
+        while not stop.wait(interval):
             interval = min(interval * GROWTH, MAX_INTERVAL_SEC)
             # If the sandbox died, its next user gets the error with the reason.
             with contextlib.suppress(AgentBenchError, OSError):
-                usage = self._sandbox.usage()
-                if self._stop.is_set():
+                usage = sandbox.usage()
+                if stop.is_set():
                     return
                 if usage.cpu_sec is None or usage.cpu_sec != last:
-                    self._emit(usage)
+                    emit(usage)
                 last = usage.cpu_sec
+
+    thread = threading.Thread(target=sample, name=f"sampler-{sandbox.id}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 class SampledBackend:
@@ -107,7 +100,7 @@ class SampledBackend:
 
         labelled = replace(spec, labels={**spec.labels, **self._labels})
         with self._backend.open(labelled, prepared) as sandbox:
-            with UsageSampler(sandbox, emit, first_sec=self._first_sec):
+            with sample_usage(sandbox, emit, first_sec=self._first_sec):
                 yield sandbox
             # The attempt itself takes an agent's last sample, once everything that the agent started is dead.
             if spec.phase is not Phase.AGENT:

@@ -12,6 +12,7 @@ from agentbench.models.json_values import JsonObject, arr, dump, obj, read_objec
 from agentbench.models.protocol import TokenUsage
 from agentbench.models.sse import SseEvent, event_of
 
+_SAME_IN_CHAT = ("max_tokens", "temperature", "top_p", "stream")
 _STOP_REASONS = {
     "stop": "end_turn",
     "length": "max_tokens",
@@ -33,15 +34,9 @@ def to_chat(body: Mapping[str, JsonValue]) -> JsonObject:
     for message in arr(body.get("messages")):
         messages += _messages(obj(message))
     chat_body: JsonObject = {"model": body.get("model"), "messages": messages}
-    for name, chat_name in (
-        ("max_tokens", "max_tokens"),
-        ("temperature", "temperature"),
-        ("top_p", "top_p"),
-        ("stop_sequences", "stop"),
-        ("stream", "stream"),
-    ):
-        if body.get(name) is not None:
-            chat_body[chat_name] = body[name]
+    chat_body |= {name: body[name] for name in _SAME_IN_CHAT if body.get(name) is not None}
+    if body.get("stop_sequences") is not None:
+        chat_body["stop"] = body["stop_sequences"]
     tools = [_tool(obj(tool)) for tool in arr(body.get("tools")) if "input_schema" in obj(tool)]
     if tools:
         chat_body["tools"] = list(tools)
