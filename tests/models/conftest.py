@@ -66,7 +66,7 @@ def open_metered(tmp_path: Path) -> Iterator[OpenMetered]:
 
     def make(upstream: Upstream, **options: Any) -> MeteredGateway:
         spoken = upstream if upstream.dialects == frozenset(Dialect) else TranslatedUpstream(upstream)
-        gateways.append(MeteredGateway(tmp_path / f"gateway{len(gateways)}", spoken, **options))
+        gateways.append(MeteredGateway(tmp_path / f"g{len(gateways)}", spoken, **options))
         return gateways[-1]
 
     yield make
