@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.scorers.engine import run_scorers
-from agentbench.acceptance.scorers.registry import CHECKS
+from agentbench.acceptance.scorers.engine import CHECKS, run_scorers
 from agentbench.acceptance.scorers.workspace import Workspace, matches
 from agentbench.contract.advice import remarks
 from agentbench.contract.load import load_task

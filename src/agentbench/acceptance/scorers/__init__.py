@@ -5,5 +5,5 @@ Their verdict is reported next to the gates and never changes them. This package
 the fields of a scorer are defined in `contract.scorers`.
 
     run_scorers(scorers, workspace)   engine.py    one result per scorer, in their order
-    CHECKS                            registry.py  scorer type → function that decides it
+    CHECKS                            engine.py    scorer type → function that decides it
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from agentbench.acceptance.scorers.secrets import find_secrets
 from agentbench.acceptance.scorers.workspace import (
@@ -12,6 +13,7 @@ from agentbench.acceptance.scorers.workspace import (
     ScorerVerdict,
     Workspace,
     added_lines,
+    listing,
     matches,
     removed_lines,
 )
@@ -19,7 +21,6 @@ from agentbench.contract.scorers import DEFAULT_TESTS, AssertionsNotWeakenedSpec
 from agentbench.core.text import printable
 from agentbench.workspace.diff.line_diff import LineDiff
 
-LISTED = 20
 MAX_SHOWN = 160
 MAX_SEARCHED = 2_000
 """Bytes of a line that are searched. Lines of tests are not longer."""
@@ -76,20 +77,17 @@ def forbid_secrets(_spec: ForbidSecretsSpec, workspace: Workspace) -> ScorerVerd
     if not search.findings:
         return ScorerVerdict("PASS", f"no likely secret in {search.searched_lines} added lines{note}")
     # The secret itself is not repeated: more people read a record than a workspace.
-    rows = [f"  {printable(secret.path)}:{secret.line}: {secret.kind}" for secret in search.findings[:LISTED]]
-    if len(search.findings) > LISTED:
-        rows.append(f"  … and {len(search.findings) - LISTED} more")
+    rows = [f"{printable(secret.path)}:{secret.line}: {secret.kind}" for secret in search.findings]
     count = "1 likely secret" if len(search.findings) == 1 else f"{len(search.findings)} likely secrets"
-    return ScorerVerdict("FAIL", f"{count}{note}\n" + "\n".join(rows))
+    return ScorerVerdict("FAIL", f"{count}{note}\n{listing(rows)}")
 
 
-class _FileSide:
+class _FileSide(NamedTuple):
     """The lines of one file before or after, with the diff needed to show which of them are new or gone."""
 
-    def __init__(self, path: str, lines: Sequence[bytes], text: ChangedText) -> None:
-        self.path = path
-        self.lines = lines
-        self.text = text
+    path: str
+    lines: Sequence[bytes]
+    text: ChangedText
 
 
 _Sides = tuple[list[_FileSide], list[_FileSide]]
@@ -129,11 +127,11 @@ def _list_lines(
     differing: Callable[[ChangedText, LineDiff], list[tuple[int, str]]],
 ) -> str:
     diff = LineDiff()
-    rows = [
-        f"  {printable(side.path)}:{number}: {printable(line.strip()[:MAX_SHOWN])}"
-        for side in sides
-        for number, line in differing(side.text, diff)
-        if _is_marked(marker, line.encode())
-    ]
-    more = [f"  … and {len(rows) - LISTED} more"] if len(rows) > LISTED else []
-    return "\n".join([*rows[:LISTED], *more])
+    return listing(
+        [
+            f"{printable(side.path)}:{number}: {printable(line.strip()[:MAX_SHOWN])}"
+            for side in sides
+            for number, line in differing(side.text, diff)
+            if _is_marked(marker, line.encode())
+        ]
+    )

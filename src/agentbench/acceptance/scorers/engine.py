@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from agentbench.acceptance.scorers.registry import CHANGED_FILES, CHECKS
+from agentbench.acceptance.scorers.content import assertions_not_weakened, forbid_secrets, no_new_skips
+from agentbench.acceptance.scorers.paths import allowed_paths, file_exists, forbid_paths, max_files_changed, unmodified
 from agentbench.acceptance.scorers.workspace import ScorerVerdict, Workspace
 from agentbench.contract.scorers import CommandSpec, LlmJudgeSpec, ScorerSpec
+from agentbench.core.command import Command
 from agentbench.core.errors import AgentBenchError
+from agentbench.core.text import printable
 from agentbench.trace.events import ScorerResult
 
 PPM = 1_000_000
+TAIL = 2_000
+KEEP = 256 * 1024
 
 
 def run_scorers(specs: Sequence[ScorerSpec], workspace: Workspace) -> list[ScorerResult]:
@@ -46,3 +52,48 @@ def _result(spec: ScorerSpec, verdict: ScorerVerdict) -> ScorerResult:
         detail=verdict.detail,
         command=spec.command if isinstance(spec, CommandSpec) else "",
     )
+
+
+# --- the function of each type -------------------------------------------------------------------------------------------
+
+
+def command(spec: CommandSpec, workspace: Workspace) -> ScorerVerdict:
+    """Run the command in the live sandbox. Exit status 0 passes.
+
+    Raises:
+        SandboxError: the sandbox failed, not the command.
+    """
+    if workspace.run is None:
+        return ScorerVerdict("N/A", "no live sandbox to run the command in: the patch was created elsewhere")
+    completed = workspace.run(Command(line=spec.command, timeout_sec=float(spec.timeout_s), keep_bytes=KEEP))
+    if completed.ok:
+        return ScorerVerdict("PASS", "exit 0")
+    if completed.timed_out:
+        reason = f"timed out after {spec.timeout_s} s"
+    else:
+        reason = f"exit {completed.exit_code}" + (" (out of memory)" if completed.oom else "")
+    ends = [stream.kept.decode("utf-8", "replace").strip()[-TAIL:] for stream in (completed.stdout, completed.stderr)]
+    tail = printable("\n".join(end for end in ends if end), keep="\n\t")
+    return ScorerVerdict("FAIL", f"{reason}\n{tail}" if tail else reason)
+
+
+def _judge_note(_spec: LlmJudgeSpec, _workspace: Workspace) -> ScorerVerdict:
+    return ScorerVerdict("N/A", "note for the judge")
+
+
+CHECKS: Mapping[str, Callable[[Any, Workspace], ScorerVerdict]] = {
+    "command": command,
+    "allowed_paths": allowed_paths,
+    "forbid_paths": forbid_paths,
+    "max_files_changed": max_files_changed,
+    "forbid_secrets": forbid_secrets,
+    "file_exists": file_exists,
+    "tests_unmodified": unmodified,
+    "baseline_unmodified": unmodified,
+    "no_new_skips": no_new_skips,
+    "assertions_not_weakened": assertions_not_weakened,
+    "llm_judge": _judge_note,
+}
+"""Scorer type → its function, which takes a spec of that type."""
+CHANGED_FILES = frozenset(CHECKS) - {"command", "file_exists", "llm_judge"}
+"""Scorer types that need to know what changed."""

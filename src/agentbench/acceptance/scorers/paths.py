@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentbench.acceptance.scorers.workspace import ScorerVerdict, Workspace, matches
+from agentbench.acceptance.scorers.workspace import ScorerVerdict, Workspace, listing, matches
 from agentbench.contract.scorers import (
     AllowedPathsSpec,
     BaselineUnmodifiedSpec,
@@ -15,22 +15,12 @@ from agentbench.contract.scorers import (
 )
 from agentbench.core.text import printable
 
-LISTED = 20
-
-
-def list_paths(paths: Sequence[str]) -> str:
-    """Return one path per line, at most `LISTED` of them."""
-    rows = [f"  {printable(path)}" for path in paths[:LISTED]]
-    if len(paths) > LISTED:
-        rows.append(f"  … and {len(paths) - LISTED} more")
-    return "\n".join(rows)
-
 
 def _verdict(offending: Sequence[str], problem: str, success: str) -> ScorerVerdict:
     if not offending:
         return ScorerVerdict("PASS", success)
     count = "1 file" if len(offending) == 1 else f"{len(offending)} files"
-    return ScorerVerdict("FAIL", f"{count} {problem}\n{list_paths(offending)}")
+    return ScorerVerdict("FAIL", f"{count} {problem}\n{listing([printable(path) for path in offending])}")
 
 
 def allowed_paths(spec: AllowedPathsSpec, workspace: Workspace) -> ScorerVerdict:
@@ -47,7 +37,7 @@ def max_files_changed(spec: MaxFilesChangedSpec, workspace: Workspace) -> Scorer
     summary = f"{workspace.count} changed, {spec.limit} allowed"
     if workspace.count <= spec.limit:
         return ScorerVerdict("PASS", summary)
-    return ScorerVerdict("FAIL", f"{summary}\n{list_paths(workspace.changed)}")
+    return ScorerVerdict("FAIL", f"{summary}\n{listing([printable(path) for path in workspace.changed])}")
 
 
 def unmodified(spec: TestsUnmodifiedSpec | BaselineUnmodifiedSpec, workspace: Workspace) -> ScorerVerdict:

@@ -17,6 +17,7 @@ from agentbench.workspace.diff.extract import ExtractedPatch
 from agentbench.workspace.diff.line_diff import LineDiff, split_lines
 
 MAX_TEXT = 4 * MIB
+LISTED = 20
 _MAX_LINKS = 16
 
 
@@ -106,6 +107,12 @@ class Workspace:
             skipped=old is None or new is None,
             moved=_same_content(before, after),
         )
+
+
+def listing(rows: Sequence[str]) -> str:
+    """Return one indented row per line, at most `LISTED` of them."""
+    more = [f"… and {len(rows) - LISTED} more"] if len(rows) > LISTED else []
+    return "\n".join(f"  {row}" for row in (*rows[:LISTED], *more))
 
 
 def matches(path: str, patterns: Sequence[str]) -> bool:
