@@ -68,32 +68,13 @@ def _other_floats(value: float, rng: random.Random) -> list[str]:
     return [repr(other) for other in others if math.isfinite(other) and other != value]
 
 
-def _parse_expression(text: str) -> ast.expr:
-    """Parse one expression.
-
-    Raises:
-        SyntaxError, ValueError: the text is not an expression.
-    """
-    expressions = [statement.value for statement in syntax.parse(f"({text})").body if isinstance(statement, ast.Expr)]
-    if len(expressions) != 1:
-        raise ValueError(text)
-    return expressions[0]
-
-
 def _other_texts(value: str | bytes, source: str, rng: random.Random) -> list[str]:
     """Change one letter or digit, always the same one, if that is possible in the text as written."""
-    positions = [
-        position
-        for position, letter in enumerate(source)
-        if any(letter in characters for characters in _CHARACTER_CLASSES)
-    ]
+    positions = [position for position, letter in enumerate(source) if letter in "".join(_CHARACTER_CLASSES)]
     rng.shuffle(positions)
     for position in positions[:_MAX_ATTEMPTS]:
-        letters = list(
-            next(characters for characters in _CHARACTER_CLASSES if source[position] in characters).replace(
-                source[position], ""
-            )
-        )
+        characters = next(characters for characters in _CHARACTER_CLASSES if source[position] in characters)
+        letters = list(characters.replace(source[position], ""))
         rng.shuffle(letters)
         candidates = [source[:position] + letter + source[position + 1 :] for letter in letters[:MAX_VALUES]]
         others = [other for other in candidates if _is_other_value(value, other)]
@@ -104,7 +85,8 @@ def _other_texts(value: str | bytes, source: str, rng: random.Random) -> list[st
 
 def _is_other_value(value: str | bytes, source: str) -> bool:
     try:
-        read = ast.literal_eval(ast.Expression(_parse_expression(source)))
+        statement, *others = syntax.parse(f"({source})").body
+        read = ast.literal_eval(statement.value) if isinstance(statement, ast.Expr) and not others else None
     except (ValueError, SyntaxError):
         return False
     return type(read) is type(value) and len(read) == len(value) and read != value

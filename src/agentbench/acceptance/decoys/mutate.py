@@ -41,9 +41,7 @@ _VALUE_CALLS = frozenset(
     {"approx", "Fraction", "Decimal", "complex", "date", "datetime", "time", "timedelta", "Path", "PurePath", "UUID"}
     | {"set", "frozenset", "tuple", "list", "dict", "OrderedDict", "deque", "str", "bytes", "int", "float"}
 )
-"""Calls that construct a value. Other calls may be product code, which can be wrong in the same way for both
-versions.
-"""
+"""Calls that construct a value. Other calls may be product code, which can be wrong alike for both versions."""
 _RARE_EXCEPTIONS = ("BufferError", "EOFError", "ReferenceError")
 """Replacements for an expected exception. They are rarely raised, and code may raise exceptions of two common types."""
 _OPPOSITE = {
@@ -165,14 +163,16 @@ class _TestCode:
     def end(self, node: ast.expr) -> int:
         return self._starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
 
+    def text(self, node: ast.expr) -> str:
+        return self.source[self.start(node) : self.end(node)].decode()
+
     def replace(self, node: ast.expr, rank: int, *replacements: str) -> Mutation:
         return self.mutation(
             node.lineno, self.start(node), self.end(node), rank, *(text.encode() for text in replacements)
         )
 
     def around(self, node: ast.expr, before: str, after: str, rank: int) -> Mutation:
-        own = self.source[self.start(node) : self.end(node)]
-        return self.replace(node, rank, f"{before}{own.decode()}{after}")
+        return self.replace(node, rank, f"{before}{self.text(node)}{after}")
 
     def mutation(self, line: int, start: int, end: int, rank: int, *replacements: bytes) -> Mutation:
         return Mutation(line, start, end, replacements, self.source[start:end], rank)
@@ -296,7 +296,7 @@ def _mutate_equality(expected: ast.expr, actual: ast.expr, code: _TestCode) -> M
             return mutation
     known = _given_names(code.test)
     side = min(expected, actual, key=lambda side: 0 if _names(side) <= known else 1 + _has_call(side))
-    replacements = other_expressions(_source_of(side, code).decode(), code.rng)
+    replacements = other_expressions(code.text(side), code.rng)
     return dataclasses.replace(
         code.replace(side, _CHANGED_VALUE, *replacements), description="another value of its type"
     )
@@ -342,9 +342,7 @@ def _mutate_raises(context: ast.expr, code: _TestCode) -> Mutation | None:
     expected = context.args[0]
     message = next((keyword.value for keyword in context.keywords if keyword.arg == "match"), None)
     mutation = (
-        _mutate_value(message, code)
-        if isinstance(message, ast.Constant) and b"\\" not in _source_of(message, code)
-        else None
+        _mutate_value(message, code) if isinstance(message, ast.Constant) and "\\" not in code.text(message) else None
     )
     if mutation is not None:
         return mutation
@@ -356,8 +354,7 @@ def _mutate_raises(context: ast.expr, code: _TestCode) -> Mutation | None:
 def _mutate_value(node: ast.expr, code: _TestCode) -> Mutation | None:
     match node:
         case ast.Constant(value=value):
-            literal = code.source[code.start(node) : code.end(node)].decode()
-            replacements = other_literals(value, literal, code.rng)
+            replacements = other_literals(value, code.text(node), code.rng)
             return code.replace(node, _CHANGED_VALUE, *replacements) if replacements else None
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
             replacements = other_literals(-value, "", code.rng)  # the number as a whole: two signs would look odd
@@ -374,7 +371,3 @@ def _mutate_any(parts: list[ast.expr], code: _TestCode) -> Mutation | None:
     """Mutate a random element: code that knew which one could compute it honestly and fake the others."""
     mutation = [other for part in parts if (other := _mutate_value(part, code)) is not None]
     return code.rng.choice(mutation) if mutation else None
-
-
-def _source_of(node: ast.expr, code: _TestCode) -> bytes:
-    return code.source[code.start(node) : code.end(node)]

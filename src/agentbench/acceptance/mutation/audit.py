@@ -117,8 +117,8 @@ def audit(
 
 def _grade_variant(variant: Variant, context: GradingContext, reference: tuple[FileWrite, ...]) -> VariantResult:
     base = context.prepared.base_tree
-    delta = extract(base, PatchedTree(base, variant.writes), generated=context.loaded.task.oracle.generated)
-    graded = grade(delta.patch, context, decoys=False)
+    extracted = extract(base, PatchedTree(base, variant.writes), generated=context.loaded.task.oracle.generated)
+    graded = grade(extracted.patch, context, decoys=False)
     result = _result(graded)
     return VariantResult(
         operator=variant.operator,
@@ -135,8 +135,8 @@ def _result(graded: Acceptance) -> str:
     if graded.accepted:
         return "survived"
     outcomes = {step.outcome for step in (graded.application, *graded.steps)}
-    outcomes |= {step.outcome for step in graded.checks if step.check.mandatory}
-    refused = Outcome.FAIL in outcomes or any(step.severity == "gate" for step in graded.findings)
+    outcomes |= {result.outcome for result in graded.checks if result.check.mandatory}
+    refused = Outcome.FAIL in outcomes or any(finding.severity == "gate" for finding in graded.findings)
     return "killed" if refused else "error"
 
 

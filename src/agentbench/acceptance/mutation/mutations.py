@@ -108,25 +108,25 @@ def _node_changes(node: ast.AST, source: bytes) -> Iterator[tuple[str, str, byte
         case ast.Return(value=ast.expr() as value):
             for constant in ("None", "0", "True"):
                 if ast.unparse(value) != constant:
-                    yield "constant_return", f"return {constant}", _replace_node(source, value, constant)
+                    yield "constant_return", f"return {constant}", _replace(source, constant, value)
         case ast.Constant(value=int() as number) if not isinstance(number, bool):
             for other in (number + 1, number - 1):
-                yield "off_by_one", f"{number} → {other}", _replace_node(source, node, f"({other})")
+                yield "off_by_one", f"{number} → {other}", _replace(source, f"({other})", node)
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
             negated = f"not ({ast.unparse(test)})"
-            yield "negated_condition", negated, _replace_node(source, test, f"({negated})")
+            yield "negated_condition", negated, _replace(source, f"({negated})", test)
         case ast.Compare():
             yield from _comparison_changes(node, source)
         case ast.BoolOp() | ast.BinOp():
             yield from _operator_changes(node, source)
         case ast.ExceptHandler(body=body) if not isinstance(body[0], ast.Pass):
-            yield "swallowed_exception", "handler does nothing", _replace_nodes(source, body, "pass")
+            yield "swallowed_exception", "handler does nothing", _replace(source, "pass", body[0], body[-1])
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             yield from _swallowed_exceptions(node, source)
         case _:
             pass
     if isinstance(node, _DELETABLE) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-        yield "deleted_statement", ast.unparse(node).partition("\n")[0][:80], _replace_node(source, node, "pass")
+        yield "deleted_statement", ast.unparse(node).partition("\n")[0][:80], _replace(source, "pass", node)
 
 
 def _comparison_changes(node: ast.Compare, source: bytes) -> Iterator[tuple[str, str, bytes]]:
@@ -136,7 +136,7 @@ def _comparison_changes(node: ast.Compare, source: bytes) -> Iterator[tuple[str,
             other = copy.deepcopy(node)
             other.ops = [kind()]
             text = ast.unparse(other)
-            yield operator, text, _replace_node(source, node, f"({text})")
+            yield operator, text, _replace(source, f"({text})", node)
 
 
 def _operator_changes(node: ast.BoolOp | ast.BinOp, source: bytes) -> Iterator[tuple[str, str, bytes]]:
@@ -149,7 +149,7 @@ def _operator_changes(node: ast.BoolOp | ast.BinOp, source: bytes) -> Iterator[t
             return
         other.op = kind()
     text = ast.unparse(other)
-    yield "swapped_operator", text, _replace_node(source, node, f"({text})")
+    yield "swapped_operator", text, _replace(source, f"({text})", node)
 
 
 def _swallowed_exceptions(
@@ -184,13 +184,9 @@ def _has_docstring(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.Async
     return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
 
 
-def _replace_node(source: bytes, node: ast.expr | ast.stmt, text: str) -> bytes:
-    return _replace_nodes(source, [node], text)
-
-
-def _replace_nodes(source: bytes, nodes: list[ast.stmt] | list[ast.expr | ast.stmt], text: str) -> bytes:
+def _replace(source: bytes, text: str, first: ast.expr | ast.stmt, last: ast.expr | ast.stmt | None = None) -> bytes:
     """Replace the source from the start of the first node to the end of the last one. Offsets are in bytes."""
-    first, last = nodes[0], nodes[-1]
+    last = last or first
     lines = source.split(b"\n")
     start, end = first.lineno - 1, (last.end_lineno or last.lineno) - 1
     changed = lines[start][: first.col_offset] + text.encode() + lines[end][last.end_col_offset or 0 :]
@@ -204,7 +200,7 @@ _NUMBER = re.compile(rb"(?<![\w.])\d{1,9}(?![\w.])")
 _FLIPPED = {
     rb"<=": rb"<", rb">=": rb">", rb"==": rb"!=", rb"!=": rb"==", rb"&&": rb"||", rb"||": rb"&&",
 }  # fmt: skip
-_FLIP = re.compile(b"|".join(re.escape(one) for one in _FLIPPED))
+_FLIP = re.compile(b"|".join(map(re.escape, _FLIPPED)))
 _IF = re.compile(rb"\bif\s*\((.+)\)(\s*\{?\s*)$")
 _RETURN = re.compile(rb"(\breturn\s+)([^;]+)(;?)")
 _NAMES = {b"<=": "off_by_one", b">=": "off_by_one", b"&&": "swapped_operator", b"||": "swapped_operator"}

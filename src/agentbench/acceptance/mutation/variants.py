@@ -19,7 +19,7 @@ from agentbench.workspace.diff.line_diff import LineDiff, Region, split_lines
 
 MAX_FILE = 1 * MIB
 DEFAULT_VARIANTS = 20
-_PROSE_SUFFIXES = (".md", ".rst", ".txt", ".adoc")
+_PROSE_SUFFIXES = (b".md", b".rst", b".txt", b".adoc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,7 @@ def _files(base: Tree, writes: Sequence[FileWrite], protected: Sequence[str]) ->
             old = []
         new = split_lines(write.content)
         files.append(_File(write, old, new, diff.regions(old, new)))
-    code = [
-        file for file in files if not file.write.path.lower().endswith(tuple(end.encode() for end in _PROSE_SUFFIXES))
-    ]
+    code = [file for file in files if not file.write.path.lower().endswith(_PROSE_SUFFIXES)]
     return code or files
 
 
@@ -149,19 +147,11 @@ def _reverted(file: _File, writes: tuple[FileWrite, ...], *, alone: bool, only_h
     for index, (_i1, _i2, j1, j2) in enumerate(file.regions):
         others = [other for other in range(len(file.regions)) if other != index]
         if not only_hunk:
-            yield _variant(
-                file,
-                writes,
-                Change("reverted_hunk", j1 + 1, "hunk reverted to the base repository", file.keeping(others)),
-                0,
-            )
+            change = Change("reverted_hunk", j1 + 1, "hunk reverted to the base repository", file.keeping(others))
+            yield _variant(file, writes, change, 0)
             if len(file.regions) > 2:
-                yield _variant(
-                    file,
-                    writes,
-                    Change("partial_reference", j1 + 1, "all other hunks reverted", file.keeping([index])),
-                    0,
-                )
+                change = Change("partial_reference", j1 + 1, "all other hunks reverted", file.keeping([index]))
+                yield _variant(file, writes, change, 0)
         for cut in sorted({j1 + 1, (j1 + j2) // 2, j2 - 1}):
             if j1 < cut < j2:
                 content = b"".join([*file.new[:cut], *file.new[j2:]])
