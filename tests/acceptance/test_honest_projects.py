@@ -11,8 +11,7 @@ from agentbench.acceptance.checks.pytest.records import AuditEvent
 from agentbench.acceptance.checks.required_tests import files_of
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance
-from agentbench.acceptance.inspection.known_behaviour import known_behaviour
-from agentbench.acceptance.inspection.monkeypatched_names import monkeypatched_names
+from agentbench.acceptance.inspection.known_behaviour import known_behaviour, monkeypatched_names
 from tests.acceptance.toy import EDITABLE, FIXED, REPO, TaskFactory, patch_of
 
 WHOLE = {"id": "unit", "command": "python -m pytest -q", "parser": "pytest", "timeout_sec": 60}

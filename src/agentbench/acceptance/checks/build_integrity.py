@@ -105,6 +105,11 @@ def base_build_changes(context: GradingContext) -> BaseBuildChanges:
     Raises:
         SandboxError: the sandbox failed.
     """
+    protection = Protection(context.loaded.task.oracle.protected or (), frozenset(context.loaded.hidden_files()))
+
+    def may_matter(path: bytes) -> bool:
+        """Select all test files and protected files: which tests are required is not known yet."""
+        return protection.restores(path) or is_test(path.decode("utf-8", "surrogateescape"))
 
     def make() -> BaseBuildChanges:
         with open_replica(context, base_tree(context)) as sandbox:
@@ -112,7 +117,7 @@ def base_build_changes(context: GradingContext) -> BaseBuildChanges:
             if built is not None and (built.exit_code != 0 or built.timed_out):
                 return BaseBuildChanges(paths=None)
             try:
-                changed = _changed_files(sandbox, base_tree(context), base_entries(context), _may_matter(context))
+                changed = _changed_files(sandbox, base_tree(context), base_entries(context), may_matter)
             except PatchInvalid:
                 return BaseBuildChanges(paths=None)
             return BaseBuildChanges(paths=changed)
@@ -180,9 +185,3 @@ def _changed_files(
         raise PatchInvalid(f"the files that the build left cannot be read: {error.message}") from error
     paths = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
     return tuple(path_text(path)[0] for path in paths if matters(path))
-
-
-def _may_matter(context: GradingContext) -> Callable[[bytes], bool]:
-    """Select all test files and protected files: which tests are required is not known yet."""
-    protection = Protection(context.loaded.task.oracle.protected or (), frozenset(context.loaded.hidden_files()))
-    return lambda path: protection.restores(path) or is_test(path.decode("utf-8", "surrogateescape"))

@@ -1,11 +1,12 @@
-"""Recognises behaviour that files of the base repository already have, judged by their text. Pure.
+"""Recognises behaviour that the base repository already has, judged by the text of its files. Pure.
 
 The same behaviour observed while tests run is then not a finding. A run on the base repository shows most of it, but a
-test of something new does not get that far there.
+test of something new does not get that far there, so its text decides.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 from agentbench.acceptance.checks.pytest.records import AuditEvent
@@ -23,13 +24,31 @@ TELLING_WORDS = {
     "ctypes": (b"ctypes",),
 }
 """Words without which a file does not show this behaviour. Opening files is missing here: every project does that."""
+_PATCH_CALL = re.compile(
+    rb"\b(?:setattr|delattr|setitem|delitem|patch(?:\.object|\.dict|\.multiple)?)\s*\(.{0,200}?[\"']([\w.]+)[\"']",
+    re.DOTALL,
+)
+_ASSIGNMENT = re.compile(rb"(?m)^[ \t]*(?:builtins|math|operator|unittest[\w.]*|doctest)\.(\w+)\s*=[^=]")
 
 
-def known_behaviour(seen: Iterable[AuditEvent], before: Callable[[str], bytes]) -> frozenset[str]:
-    """Return the keys of observations whose file in the base repository contains the words for them.
+def known_behaviour(events: Iterable[AuditEvent], before: Callable[[str], bytes]) -> frozenset[str]:
+    """Return the keys of events whose file in the base repository contains the words for them.
 
     `before` returns the content of a file in the base repository, empty if it does not exist there.
     """
     return frozenset(
-        sight.key for sight in seen if any(word in before(sight.file) for word in TELLING_WORDS.get(sight.what, ()))
+        event.key for event in events if any(word in before(event.file) for word in TELLING_WORDS.get(event.what, ()))
     )
+
+
+def monkeypatched_names(sources: Iterable[bytes]) -> tuple[str, ...]:
+    """Return the names that tests replace while they run: passed to a patching call, or assigned in a watched module.
+
+    A test that replaces `builtins.input` changes something that the runner monitor watches.
+    """
+    names = {
+        match[1].rpartition(b".")[2].decode()
+        for source in sources
+        for match in (*_PATCH_CALL.finditer(source), *_ASSIGNMENT.finditer(source))
+    }
+    return tuple(sorted(names - {""}))

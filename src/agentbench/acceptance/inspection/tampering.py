@@ -17,16 +17,8 @@ FRAME_CONTENTS = frozenset({"f_locals", "co_consts", "gi_frame"})
 SESSION_ATTRIBUTES = frozenset({"_hookexec", "_inner_hookexec", "get_hookimpls", "pluginmanager", "runtest"})
 """Attributes of a running pytest session. A project may use the same words for its own objects."""
 FRAME_CALLS = frozenset(
-    {
-        "_getframe",
-        "currentframe",
-        "getouterframes",
-        "_current_frames",
-        "walk_stack",
-        "stack",
-        "extract_stack",
-        "format_stack",
-    }
+    {"_getframe", "currentframe", "getouterframes", "_current_frames", "walk_stack", "stack", "extract_stack"}
+    | {"format_stack"}
 )
 CONTEXT_CALLS = frozenset({"stack", "trace", "getframeinfo", "getouterframes", "getinnerframes"})
 CONTEXT_INDEX = 4
@@ -39,6 +31,9 @@ DECODING_CALLS = frozenset(
     {"read", "read_text", "read_bytes", "fromhex", "b64decode", "decompress", "decode", "loads", "unhexlify"}
 )
 """Calls whose result is not source that a reviewer of the patch has read."""
+ASSEMBLED_NAMES = FRAME_VALUES | FRAME_CALLS - {"stack"} | MEMORY_CALLS | SESSION_ATTRIBUTES
+ASSEMBLED_NAMES |= {"_pytest", "co_code", "__closure__"}
+"""Names that honest code does not put together from parts."""
 ATTRIBUTE_CALLS = frozenset({"getattr", "attrgetter", "methodcaller", "__getattribute__", "setattr", "hasattr"})
 SEARCHED_WORDS = re.compile(
     r"(?<![\w])(f_locals|f_back|co_consts|gi_frame|get_objects|get_referrers|get_referents|_pytest|_hookexec"
@@ -76,9 +71,7 @@ def _comparisons(node: ast.AST) -> Iterator[RuleMatch]:
 
 
 def search_words(lines: Iterable[tuple[int, str]]) -> Iterator[RuleMatch]:
-    """Search for the most serious patterns by words alone, in text that is too long or needs a newer Python to
-    parse.
-    """
+    """Search for the most serious patterns by words alone, in text that cannot be parsed."""
     for number, line in lines:
         before = line.partition("#")[0]
         in_text = before.count('"') % 2 or before.count("'") % 2  # then `#` is inside a string and starts no comment
@@ -199,11 +192,7 @@ def _names_as_text(node: ast.AST) -> Iterator[RuleMatch]:
             yield RuleMatch("frame_walking", node.lineno, detail, word, gating=True)
     elif isinstance(node, (ast.BinOp, ast.JoinedStr, ast.Call)):
         word = _constant_text(node) or ""
-        if word in FRAME_VALUES | FRAME_CALLS - {"stack"} | MEMORY_CALLS | SESSION_ATTRIBUTES | {
-            "_pytest",
-            "co_code",
-            "__closure__",
-        }:
+        if word in ASSEMBLED_NAMES:
             detail = f"assembles the name {word} from parts"
             yield RuleMatch("frame_walking", node.lineno, detail, "", gating=True)
 

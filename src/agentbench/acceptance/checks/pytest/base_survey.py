@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.checks.build_integrity import Interpreter, fingerprint
 from agentbench.acceptance.checks.pytest.records import failing_canaries_failed, passing_canary_passed
-from agentbench.acceptance.checks.pytest.run import OPTIONAL_MODULES, Configuration, Pins, PytestRun, run_pytest
+from agentbench.acceptance.checks.pytest.run import OPTIONAL_MODULES, Pins, PytestRun, run_pytest
 from agentbench.acceptance.checks.pytest.runner_bundle import runner_digest, unpacked_bundle
 from agentbench.acceptance.checks.required_tests import files_of
 from agentbench.acceptance.grading_context import GradingContext
-from agentbench.acceptance.inspection.monkeypatched_names import monkeypatched_names
+from agentbench.acceptance.inspection.known_behaviour import monkeypatched_names
 from agentbench.acceptance.protected import importable_test_files, top_level_names
 from agentbench.acceptance.replica import base_entries, base_tree, declares_build, open_replica, run_build
 from agentbench.acceptance.runner.runner_monitor import is_test
@@ -186,11 +186,9 @@ def pins_of(context: GradingContext, surveyed: Survey, base: Mapping[bytes, Entr
         plugins=surveyed.plugins,
         names=tuple(sorted(names - own)),
         absent=tuple(name for name in OPTIONAL_MODULES if name not in names and name not in own),
-        configuration=Configuration(
-            rootdir=surveyed.rootdir,
-            confcutdir=surveyed.confcutdir,
-            inifile=None if surveyed.inifile is None else posixpath.join(workdir, surveyed.inifile),
-        ),
+        rootdir=surveyed.rootdir,
+        confcutdir=surveyed.confcutdir,
+        inifile=None if surveyed.inifile is None else posixpath.join(workdir, surveyed.inifile),
         tests=surveyed.tests,
         support=importable_test_files(
             paths, [path for path in paths if path.endswith(b".py") and is_test(_text(path))], names

@@ -30,22 +30,16 @@ OPTIONAL_MODULES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
-    """The base repository's pytest configuration. Without an `inifile`, an empty one keeps others out."""
-
-    rootdir: str
-    confcutdir: str
-    inifile: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Pins:
     """Limits for a run of a patch: what it may load, and which files and tests are watched."""
 
-    plugins: tuple[tuple[str, str], ...]
-    names: tuple[str, ...]
-    absent: tuple[str, ...]
-    configuration: Configuration
+    plugins: tuple[tuple[str, str], ...] = ()
+    names: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    rootdir: str = ""
+    confcutdir: str = ""
+    inifile: str | None = None
+    """The base repository's pytest configuration. If there is none, an empty one keeps others out."""
     guarded: tuple[str, ...] = ()
     """Files of the tests, as paths in the sandbox: code under test must not read or change them."""
     tests: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
@@ -100,6 +94,13 @@ def run_pytest(
     nonce = secrets.token_hex(16)
     exit_expected = 64 + secrets.randbelow(50)
     python_path = command.env.get("PYTHONPATH", spec.env.get("PYTHONPATH", ""))
+    pinned = pins or Pins()
+    configuration = {
+        "copy": bundle.configuration,
+        "original": pinned.inifile,
+        "rootdir": pinned.rootdir,
+        "confcutdir": pinned.confcutdir,
+    }
     job = {
         "mode": "survey" if pins is None else "run",
         "nonce": nonce,
@@ -110,18 +111,18 @@ def run_pytest(
         "pythonpath": [] if command.ignores_python_variables else [part for part in python_path.split(":") if part],
         "env": {"PYTHONPATH": python_path} if python_path else {},
         "arguments": list(command.arguments),
-        "plugins": [] if pins is None else [list(pair) for pair in pins.plugins],
-        "pinned": [] if pins is None else list(pins.names),
-        "absent": [] if pins is None else list(pins.absent),
-        "configuration": None if pins is None else _configuration(pins.configuration, bundle),
-        "tests": {} if pins is None else {name: [file, dict(code)] for name, (file, code) in pins.tests.items()},
-        "support": {} if pins is None else {name: list(files) for name, files in pins.support.items()},
-        "replaced": [] if pins is None else list(pins.replaced),
-        "conftests": [] if pins is None else list(pins.conftests),
-        "guarded": [] if pins is None else list(pins.guarded),
-        "closely": [] if pins is None else list(pins.closely),
-        "written": [] if pins is None else list(pins.written),
-        "only": [] if pins is None else list(pins.only),
+        "plugins": pinned.plugins,
+        "pinned": pinned.names,
+        "absent": pinned.absent,
+        "configuration": configuration if pins else None,
+        "tests": pinned.tests,
+        "support": pinned.support,
+        "replaced": pinned.replaced,
+        "conftests": pinned.conftests,
+        "guarded": pinned.guarded,
+        "closely": pinned.closely,
+        "written": pinned.written,
+        "only": pinned.only,
         "cache": f"/tmp/{secrets.token_hex(6)}",
         "canary": bundle.canary_file,
     }
@@ -154,12 +155,3 @@ def _interpreter(spec: SandboxSpec, command: PytestCommand) -> str:
     if "/" not in command.python:
         return command.python
     return posixpath.normpath(posixpath.join(spec.workdir, command.folder, command.python))
-
-
-def _configuration(configuration: Configuration, bundle: RunnerBundle) -> dict[str, str | None]:
-    return {
-        "copy": bundle.configuration,
-        "original": configuration.inifile,
-        "rootdir": configuration.rootdir,
-        "confcutdir": configuration.confcutdir,
-    }
