@@ -131,12 +131,16 @@ def protection_of(context: GradingContext) -> Protection:
 
 def _run_static(candidate: Candidate) -> tuple[StepResult, ...]:
     """Run the static commands in a built replica of their own: they may leave anything behind."""
-    context = candidate.context
-    if context.loaded.task.oracle.static == NONE:
+    context, lines = candidate.context, candidate.context.loaded.task.oracle.static
+    if lines == NONE:
         return ()
     try:
         with candidate.replica() as sandbox:
-            return _run_static_commands(context, sandbox)
+            # Every command runs, also after one that failed.
+            return tuple(
+                _run_static_command(context, sandbox, f"static#{number}", line)
+                for number, line in enumerate(lines, start=1)
+            )
     except BuildFailed:
         return ()
     except (HarnessError, PatchInvalid) as error:
@@ -145,15 +149,6 @@ def _run_static(candidate: Candidate) -> tuple[StepResult, ...]:
         events.step_started(context, StaticStarted, "static", "", 0)
         events.step_finished(context, StaticFinished, result, None)
         return (result,)
-
-
-def _run_static_commands(context: GradingContext, sandbox: Sandbox) -> tuple[StepResult, ...]:
-    """Run every static command in the built replica, also after one that failed."""
-    declared = context.loaded.task.oracle.static
-    return tuple(
-        _run_static_command(context, sandbox, f"static#{number}", line)
-        for number, line in enumerate(() if declared == NONE else declared, start=1)
-    )
 
 
 def _run_static_command(context: GradingContext, sandbox: Sandbox, step: str, line: str) -> StepResult:

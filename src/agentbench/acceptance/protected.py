@@ -7,12 +7,13 @@ listed so that they can be reported; they cost nothing.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentbench.contract.task_files import HiddenFile
 from agentbench.tree.entry import Entry, FileWrite
 from agentbench.workspace.diff.compare import Globs
+from agentbench.workspace.diff.paths import parents
 
 RUNNER_FILES = frozenset({b"conftest.py", b"pytest.ini", b".pytest.ini", b"pytest.toml", b".pytest.toml", b"tox.ini"})
 """Names that configure the test runner in any folder: only the base repository's own files count."""
@@ -160,7 +161,7 @@ class _Composition:
 
     def _make_way(self, path: bytes) -> None:
         """Drop files of the patch that stand in the way of `path` or of a folder above it."""
-        for above in _above(path):
+        for above in parents(path):
             if above in self._changes and self._changes[above].data is not None:
                 self._drop(above)
         for below in [other for other in self._changes if other.startswith(path + b"/")]:
@@ -171,7 +172,7 @@ class _Composition:
         if before is not None and before.content != file.content:
             self._overwritten.add(path)
         self._make_way(path)
-        for above in _above(path):
+        for above in parents(path):
             if above in self._base:
                 self._changes[above] = FileWrite(above)
         for below in self._base:
@@ -199,11 +200,6 @@ class _Composition:
             overwritten=tuple(sorted(self._overwritten)),
             generated=tuple(sorted(self._generated)),
         )
-
-
-def _above(path: bytes) -> Iterable[bytes]:
-    parts = path.split(b"/")
-    return (b"/".join(parts[:count]) for count in range(1, len(parts)))
 
 
 def bytecode_of(source: bytes, base: Collection[bytes]) -> list[bytes]:
@@ -237,8 +233,7 @@ def importable_test_files(
         for name in _suffixes(parts) if parts and parts[-1] in lasts else ():
             if name in homes:
                 homes[name].add(_text(path))
-    folders = {b"/".join(parts[:end]) for parts in (path.split(b"/") for path in paths) for end in range(1, len(parts))}
-    for folder in folders:
+    for folder in {folder for path in paths for folder in parents(path)}:
         for name in _suffixes(_text(folder).split("/")):
             if name in homes:
                 homes[name].add("")

@@ -41,21 +41,14 @@ class Baseline(BaseModel):
     stdout: bytes = b""
     stderr: bytes = b""
     """The start of the output."""
+    cached: bool = False
+
+    @property
+    def failed_as_expected(self) -> bool:
+        return self.outcome is Outcome.FAIL
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineReport:
-    """The baseline for one attempt."""
-
-    failed_as_expected: bool
-    exit_code: int | None
-    cached: bool
-    why: str
-    stdout: bytes
-    stderr: bytes
-
-
-def baseline(context: GradingContext) -> BaselineReport:
+def baseline(context: GradingContext) -> Baseline:
     """Run the baseline of a contract in its environment; cached.
 
     Raises:
@@ -64,8 +57,7 @@ def baseline(context: GradingContext) -> BaselineReport:
     """
     key = key_of(context.contract_id, context.prepared.digest, context.backend.name, "baseline")
     result, cached = load_or_make(context.cache, key, Baseline, lambda: run_baseline(context.unlogged())[0])
-    failed = result.outcome is Outcome.FAIL
-    return BaselineReport(failed, result.exit_code, cached, result.why, result.stdout, result.stderr)
+    return result.model_copy(update={"cached": cached})
 
 
 def run_baseline(context: GradingContext) -> tuple[Baseline, Mapping[str, CheckOutcome]]:

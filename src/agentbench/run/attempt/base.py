@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agentbench.acceptance.grading_context import GradingContext
-from agentbench.acceptance.validation import BaselineReport
+from agentbench.acceptance.validation import Baseline
 from agentbench.contract.identity import identify
 from agentbench.core.errors import (
     AgentFault,
@@ -85,7 +85,7 @@ class Attempt(ABC):
         self.setup_steps: list[SetupStep] = []
         self.setup_ran = False
         """Setup ran for this attempt: the prepared environment was not in the cache."""
-        self.baseline: BaselineReport | None = None
+        self.baseline: Baseline | None = None
         self.agent_sec = 0.0
 
     @abstractmethod

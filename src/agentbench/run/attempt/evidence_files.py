@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentbench.acceptance.validation import BaselineReport
+from agentbench.acceptance.validation import Baseline
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import RecordError
 from agentbench.record.attempt_folder import MANIFEST, AttemptFolder
@@ -25,7 +25,7 @@ from agentbench.trace.log import read_events
 
 
 def write_evidence(
-    folder: AttemptFolder, task: LoadedTask, log: Path, steps: Sequence[SetupStep], baseline: BaselineReport | None
+    folder: AttemptFolder, task: LoadedTask, log: Path, steps: Sequence[SetupStep], baseline: Baseline | None
 ) -> ArtifactPaths:
     """Write the evidence files of an attempt. Return the paths that its record names."""
     folder.write("task.yaml", task.text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentbench.acceptance.validation import BaselineReport
+from agentbench.acceptance.validation import Baseline
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.policy.costs import Metered, itemise
 from agentbench.policy.prices import MICRO
@@ -92,7 +92,7 @@ def build_record(
     )
 
 
-def _baseline(report: BaselineReport | None) -> BaselineValidation:
+def _baseline(report: Baseline | None) -> BaselineValidation:
     if report is None:
         return BaselineValidation()
     return BaselineValidation(
