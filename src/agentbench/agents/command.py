@@ -60,11 +60,9 @@ def make(setup: AgentSetup) -> CommandAgent:
         InputError: no usable command line.
     """
     if setup.command is None or not setup.command.strip():
-        msg = "agent 'command' needs a command line"
-        raise InputError(msg, remedy="set it with --agent-command 'sh solve.sh'")
+        raise InputError("agent 'command' needs a command line", remedy="set it with --agent-command 'sh solve.sh'")
     if "\0" in setup.command:
-        msg = "--agent-command contains a NUL character"
-        raise InputError(msg)
+        raise InputError("--agent-command contains a NUL character")
     return CommandAgent(setup.command, has_files=setup.files is not None, has_model=setup.model is not None)
 
 
@@ -82,6 +80,5 @@ def agent_mounts(setup: AgentSetup) -> tuple[Mount, ...]:
         msg = f"--agent-files {setup.files}: cannot be opened: {error}"
         raise InputError(msg, remedy="give an existing folder") from None
     if not folder.is_dir():
-        msg = f"--agent-files {setup.files}: not a folder"
-        raise InputError(msg, remedy="give an existing folder")
+        raise InputError(f"--agent-files {setup.files}: not a folder", remedy="give an existing folder")
     return (Mount(folder, AGENT_FILES_TARGET),)

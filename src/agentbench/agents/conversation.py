@@ -91,8 +91,7 @@ class Conversation:
         broken = not result.ok and result.exit_code is None
         self.faults = self.faults + 1 if broken else 0
         if self.faults >= MAX_FAULTS_IN_A_ROW:
-            msg = f"{self.faults} tool calls in a row failed; last error: {result.error_message}"
-            raise AgentCrashed(msg)
+            raise AgentCrashed(f"{self.faults} tool calls in a row failed; last error: {result.error_message}")
 
     def _call(self, call: ToolCall, *, cut: bool) -> ToolResult:
         offered = {tool.name for tool in self.tools}

@@ -112,8 +112,7 @@ def make_context_packer(setup: AgentSetup) -> LlmAgent:
     """Create the agent whose first message includes the files that the failing tests point at."""
     tokens = setup.options.get("context_tokens", str(DEFAULT_CONTEXT_TOKENS))
     if not (tokens.isascii() and tokens.isdigit() and int(tokens)):
-        msg = f"options.context_tokens: expected a number of tokens, got {tokens!r}"
-        raise InputError(msg)
+        raise InputError(f"options.context_tokens: expected a number of tokens, got {tokens!r}")
     return _make("context_packer", setup, int(tokens))
 
 
@@ -134,6 +133,5 @@ def require_model(name: str, setup: AgentSetup) -> Model:
         InputError: no model was given.
     """
     if setup.model is None:
-        msg = f"agent '{name}' needs a model"
-        raise InputError(msg, remedy="set one with --model or in the variant file")
+        raise InputError(f"agent '{name}' needs a model", remedy="set one with --model or in the variant file")
     return setup.model

@@ -32,6 +32,5 @@ def load_prompt(name: str) -> Prompt:
     file = folder / f"{name}.txt"
     if not name.replace("_", "").isalnum() or not file.is_file():
         known = sorted(item.name.removesuffix(".txt") for item in folder.iterdir() if item.name.endswith(".txt"))
-        msg = f"unknown prompt '{name}'"
-        raise InputError(msg, remedy=f"available prompts: {', '.join(known)}")
+        raise InputError(f"unknown prompt '{name}'", remedy=f"available prompts: {', '.join(known)}")
     return Prompt(name, file.read_text(encoding="utf-8"))

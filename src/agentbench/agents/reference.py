@@ -60,9 +60,7 @@ def _content(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(MAX_REFERENCE + 1)
     except OSError as error:
-        msg = f"cannot read reference {path}: {error.strerror}"
-        raise InputError(msg) from error
+        raise InputError(f"cannot read reference {path}: {error.strerror}") from error
     if len(content) > MAX_REFERENCE:
-        msg = f"reference {path} is larger than {MAX_REFERENCE} bytes"
-        raise InputError(msg)
+        raise InputError(f"reference {path} is larger than {MAX_REFERENCE} bytes")
     return content

@@ -58,8 +58,7 @@ def require_agent(name: str, *, has_model: bool) -> None:
     """
     _factory(name)
     if not has_model and (name in NEED_MODEL or name.startswith(cli.PREFIX)):
-        msg = f"agent '{name}' needs a model"
-        raise InputError(msg, remedy="set one with --model or in the variant file")
+        raise InputError(f"agent '{name}' needs a model", remedy="set one with --model or in the variant file")
 
 
 def require_turns(name: str, turns: int) -> None:
@@ -96,7 +95,6 @@ def _load(point: EntryPoint) -> Factory:
         msg = f"cannot load agent '{point.name}' ({point.value}): {type(error).__name__}: {error}"
         raise InputError(msg) from error
     if not callable(loaded):
-        msg = f"agent '{point.name}' ({point.value}) is not callable"
-        raise InputError(msg)
+        raise InputError(f"agent '{point.name}' ({point.value}) is not callable")
     factory: Factory = loaded
     return factory

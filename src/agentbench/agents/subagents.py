@@ -157,8 +157,7 @@ class SubagentsAgent:
     def _patch(self, session: Session, task: str, board: Sequence[str]) -> Proposal:
         diff = find_patch(self._ask_text(session, "patcher", task, board))
         if diff is None:
-            msg = "there is no diff in it"
-            raise Unreadable(msg)
+            raise Unreadable("there is no diff in it")
         result = session.apply_patch(diff)
         return Proposal(diff=diff, applied=result.ok, problem=result.error_message or "")
 

@@ -91,8 +91,7 @@ def _select(rows: tuple[Row, ...], wanted: str) -> Row:
     matches = [row for row in matches if row.attempt_id == wanted] or matches
     if len(matches) != 1:
         problem = f"{len(matches)} attempts match" if matches else "no finished attempt matches"
-        msg = f"{problem} '{plain(wanted, 100)}'"
-        raise InputError(msg, remedy="use --list to show ids")
+        raise InputError(f"{problem} '{plain(wanted, 100)}'", remedy="use --list to show ids")
     return matches[0]
 
 

@@ -107,6 +107,5 @@ def first_met(conditions: Sequence[Condition], records: Sequence[AttemptRecord])
         elif _OPERATORS[condition.op](value, condition.number):
             return f"{condition} ({condition.metric} is {value:g})"
     if undefined is not None:
-        msg = f"--fail-on {undefined} is undecided: no attempts count towards {undefined.metric}"
-        raise InputError(msg)
+        raise InputError(f"--fail-on {undefined} is undecided: no attempts count towards {undefined.metric}")
     return None

@@ -73,15 +73,13 @@ def command(
     tasks = [task for path in paths for task in find_tasks(path)]
     if patch_file is not None:
         if len(tasks) != 1:
-            msg = f"--patch needs exactly one task, got {len(tasks)}; use --predictions for several"
-            raise InputError(msg)
+            raise InputError(f"--patch needs exactly one task, got {len(tasks)}; use --predictions for several")
         wanted = [_read(tasks[0].id, patch_file)]
     else:
         assert predictions is not None  # noqa: S101 - checked above
         wanted = read_predictions(predictions)
         if not wanted:
-            msg = f"{predictions} has no predictions"
-            raise InputError(msg)
+            raise InputError(f"{predictions} has no predictions")
     request = RunRequest(
         suite=tasks[0].task.suite,
         tasks_dir="",
@@ -110,8 +108,7 @@ def _write_report(path: Path, result: StudyResult, tasks: list[str], wanted: lis
     try:
         path.write_text(json.dumps(report(list(result.records()), tasks, empty), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
-        msg = f"cannot write --report {path}: {error.strerror}"
-        raise InputError(msg) from None
+        raise InputError(f"cannot write --report {path}: {error.strerror}") from None
 
 
 def _read(task_id: str, path: Path) -> Prediction:
@@ -124,5 +121,4 @@ def _read(task_id: str, path: Path) -> Prediction:
         with path.open("rb") as stream:
             return read_patch(task_id, stream)
     except OSError as error:
-        msg = f"cannot read patch {path}: {error.strerror}"
-        raise InputError(msg) from None
+        raise InputError(f"cannot read patch {path}: {error.strerror}") from None

@@ -53,8 +53,7 @@ class LazyGroup(click.Group):
             return None
         command = importlib.import_module(COMMANDS[name][0]).command
         if not isinstance(command, click.Command):
-            msg = f"{COMMANDS[name][0]}.command is not a click command"
-            raise TypeError(msg)
+            raise TypeError(f"{COMMANDS[name][0]}.command is not a click command")
         return command
 
     def resolve_command(

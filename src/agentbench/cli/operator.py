@@ -93,8 +93,7 @@ def _pending_question(run: Path, question: str | None) -> PendingQuestion:
     if question is not None:
         pending = tuple(candidate for candidate in pending if candidate.id == question)
     if not pending:
-        msg = f"no pending question {question} in {run}" if question else f"no pending decisions in {run}"
-        raise InputError(msg)
+        raise InputError(f"no pending question {question} in {run}" if question else f"no pending decisions in {run}")
     if len(pending) > 1:
         msg = f"{len(pending)} questions are pending in {run}; choose one with --question"
         raise InputError(msg, remedy=f"pending: {', '.join(candidate.id for candidate in pending)}")

@@ -166,12 +166,9 @@ def cli_choices(options: RunOptions) -> CliChoices:
         script=options["script"] and options["script"].absolute(),
     )
     if choices.agent == "command" and not choices.agent_command:
-        msg = "--agent command needs --agent-command"
-        raise InputError(msg)
+        raise InputError("--agent command needs --agent-command")
     if choices.agent_command and choices.agent not in {None, "command"}:
-        msg = f"--agent-command needs --agent command, got --agent {choices.agent}"
-        raise InputError(msg)
+        raise InputError(f"--agent-command needs --agent command, got --agent {choices.agent}")
     if choices.agent_files and not choices.agent_files.is_dir():
-        msg = f"--agent-files {choices.agent_files} is not a folder"
-        raise InputError(msg)
+        raise InputError(f"--agent-files {choices.agent_files} is not a folder")
     return choices

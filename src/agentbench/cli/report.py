@@ -77,8 +77,7 @@ def summary(run_dirs: tuple[Path, ...], *, form: str, out: Path | None, as_json:
         msg = f"--format {form} takes only one --run; --format html takes several"
         raise InputError(msg, remedy="use `ab report paired` to compare two runs")
     if out is not None and form != "html":
-        msg = f"--out needs --format html; {form} is printed to stdout"
-        raise InputError(msg)
+        raise InputError(f"--out needs --format html; {form} is printed to stdout")
     if form == "html":
         _write_page(list(map(open_run, run_dirs)), None, out)
         return
@@ -137,11 +136,9 @@ def paired(
 
     gate = read_gate(gate_file) if gate_file else None
     if gate and rate and gate.rate != rate:
-        msg = f"--rate {rate} conflicts with rate: {gate.rate} in {gate_file}"
-        raise InputError(msg)
+        raise InputError(f"--rate {rate} conflicts with rate: {gate.rate} in {gate_file}")
     if out is not None and form != "html":
-        msg = f"--out needs --format html; {form} is printed to stdout"
-        raise InputError(msg)
+        raise InputError(f"--out needs --format html; {form} is printed to stdout")
     form = "json" if as_json else form
     chosen = gate.rate if gate else Rate(rate or Rate.CONTRACT)
     try:

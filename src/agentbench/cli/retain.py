@@ -30,8 +30,7 @@ def command(run: Path, approved_by: str | None, reason: str | None) -> None:
 
     report = verify_run(run, recompute=recompute)
     if not report.ok:
-        msg = f"{run} does not verify: {report.problems[0]}"
-        raise InputError(msg, remedy="run `ab verify` for details")
+        raise InputError(f"{run} does not verify: {report.problems[0]}", remedy="run `ab verify` for details")
     if approved_by is None and reason is None:
         planned = plan_reduction(run)
         click.echo(

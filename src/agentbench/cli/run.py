@@ -85,8 +85,7 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     except (TypeError, ValueError, KeyError):
         request = None
     if request is None:
-        msg = f"{path}/run.json has no usable request, so the run cannot be resumed"
-        raise InputError(msg)
+        raise InputError(f"{path}/run.json has no usable request, so the run cannot be resumed")
     changed = ["--dry-run"] if dry else []
     changed += [option for option, name in _given_options().items() if _value(given, name) != _value(request, name)]
     if changed:

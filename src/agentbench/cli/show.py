@@ -72,8 +72,7 @@ def _export(run: Run, attempts: Sequence[str], page: Path) -> None:
     try:
         page.write_text(export_attempt(run, row), encoding="utf-8")
     except OSError as error:
-        msg = f"cannot write {page}: {error.strerror or error}"
-        raise InputError(msg) from error
+        raise InputError(f"cannot write {page}: {error.strerror or error}") from error
     click.echo(str(page))
 
 

@@ -151,11 +151,9 @@ def _statement(path: Path | None) -> str | None:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read --statement-file {path}: {error}"
-        raise InputError(msg) from None
+        raise InputError(f"cannot read --statement-file {path}: {error}") from None
     if not text.strip():
-        msg = f"--statement-file {path} is empty"
-        raise InputError(msg)
+        raise InputError(f"--statement-file {path} is empty")
     return text
 
 
@@ -272,8 +270,7 @@ def _day(since: str | None) -> str | None:
     try:
         day = datetime.fromisoformat(since.strip())
     except ValueError:
-        msg = f"--since: expected a date such as 2024-01-31 or '2 years ago'; got {since!r}"
-        raise InputError(msg) from None
+        raise InputError(f"--since: expected a date such as 2024-01-31 or '2 years ago'; got {since!r}") from None
     return day.isoformat()  # git would add the current time to a bare date
 
 

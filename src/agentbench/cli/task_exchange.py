@@ -153,8 +153,7 @@ def export_swebench(*, paths: tuple[Path, ...], out: Path | None) -> None:
         try:
             out.write_text("".join(rows), encoding="utf-8")
         except OSError as error:
-            msg = f"cannot write --out {out}: {error.strerror}"
-            raise InputError(msg) from None
+            raise InputError(f"cannot write --out {out}: {error.strerror}") from None
         click.echo(f"Wrote {len(rows)} rows to {out}", err=True)
     if refused.rows:
         click.echo(f"{len(rows)} rows written, {len(refused.rows)} tasks rejected", err=True)

@@ -129,11 +129,9 @@ def _invalid(file: str, message: str, line: int = 0) -> ContractError:
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        msg = "duplicate key"
-        raise ValueError(msg)
+        raise ValueError("duplicate key")
     return value
 
 
 def _no_constant(name: str) -> object:
-    msg = f"{name} is not JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is not JSON")

@@ -57,24 +57,20 @@ def parse_authority(text: str, default_port: int | None) -> Destination:
     """
     match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:/@\[\]\\#?%]+))(?::([0-9]{1,5}))?", text, re.ASCII)
     if match is None:
-        msg = "expected host or host:port"
-        raise ValueError(msg)
+        raise ValueError("expected host or host:port")
     port = default_port if match[3] is None else int(match[3])
     if port is None or not 0 < port < 65536:
-        msg = "expected a port from 1 to 65535"
-        raise ValueError(msg)
+        raise ValueError("expected a port from 1 to 65535")
     if match[1] is not None:
         return Destination(str(ipaddress.IPv6Address(match[1])), port)
     host = match[2].lower()
     if address_of(host) is None:
         host = host.removesuffix(".")
         if _NAME.match(host) is None or any(len(label) > _MAX_LABEL for label in host.split(".")):
-            msg = "expected a host name"
-            raise ValueError(msg)
+            raise ValueError("expected a host name")
         if re.fullmatch(r"(?:0x[0-9a-f]*|[0-9]+)", host.rsplit(".", 1)[-1]):
             # Resolvers take 127.1, 0x7f000001 and 2130706433 for addresses, so they are not host names.
-            msg = "expected an IP address in its usual form"
-            raise ValueError(msg)
+            raise ValueError("expected an IP address in its usual form")
     return Destination(host, port)
 
 
@@ -89,11 +85,9 @@ def parse_entry(text: str) -> Entry:
     explicit = re.search(r":[0-9]+\Z", text) is not None and not text.endswith("]")
     address = address_of(destination.host)
     if address is not None and subdomains:
-        msg = "an IP address has no subdomains"
-        raise ValueError(msg)
+        raise ValueError("an IP address has no subdomains")
     if address is not None and not is_public(address) and not explicit:
-        msg = f"{address} is not a public address; give its port"
-        raise ValueError(msg)
+        raise ValueError(f"{address} is not a public address; give its port")
     return Entry(destination.host, destination.port if explicit else None, subdomains)
 
 

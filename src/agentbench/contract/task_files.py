@@ -45,23 +45,18 @@ def inside(folder: Path, name: str) -> Path:
         TaskFileError: the file does not exist or is outside.
     """
     if name.startswith("/"):
-        msg = f"{name} is an absolute path; expected a path relative to task.yaml"
-        raise TaskFileError(msg)
+        raise TaskFileError(f"{name} is an absolute path; expected a path relative to task.yaml")
     path = folder / name
     try:
         real = path.resolve(strict=True)
     except FileNotFoundError:
         if ".." in Path(name).parts:
-            msg = f"{name} is outside the task folder"
-            raise TaskFileError(msg) from None
-        msg = f"{name} does not exist (relative to task.yaml)"
-        raise TaskFileError(msg) from None
+            raise TaskFileError(f"{name} is outside the task folder") from None
+        raise TaskFileError(f"{name} does not exist (relative to task.yaml)") from None
     except (OSError, RuntimeError, ValueError) as error:
-        msg = f"cannot read {name}: {error}"
-        raise TaskFileError(msg) from None
+        raise TaskFileError(f"cannot read {name}: {error}") from None
     if not real.is_relative_to(folder.resolve()):
-        msg = f"{name} is outside the task folder"
-        raise TaskFileError(msg)
+        raise TaskFileError(f"{name} is outside the task folder")
     return path
 
 
@@ -74,11 +69,9 @@ def regular(path: Path, name: str) -> Path:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        msg = f"cannot read {name}: {getattr(error, 'strerror', error)}"
-        raise TaskFileError(msg) from None
+        raise TaskFileError(f"cannot read {name}: {getattr(error, 'strerror', error)}") from None
     if not stat.S_ISREG(mode):
-        msg = f"{name} is not a regular file"
-        raise TaskFileError(msg)
+        raise TaskFileError(f"{name} is not a regular file")
     return path
 
 
@@ -119,15 +112,12 @@ def hidden_paths(folder: Path) -> Iterator[tuple[bytes, Path, bool]]:
         if is_python_cache(relative):
             continue
         if any(part.lower() == ".git" for part in Path(relative).parts):
-            msg = f"{relative}: hidden files must not be inside .git"
-            raise TaskFileError(msg)
+            raise TaskFileError(f"{relative}: hidden files must not be inside .git")
         if not stat.S_ISREG(info.st_mode):
-            msg = f"{relative}: hidden files must be regular files, not symlinks or devices"
-            raise TaskFileError(msg)
+            raise TaskFileError(f"{relative}: hidden files must be regular files, not symlinks or devices")
         count, total = count + 1, total + info.st_size
         if count > MAX_HIDDEN_FILES or total > MAX_HIDDEN_BYTES:
-            msg = f"more than {MAX_HIDDEN_FILES:,} files or {MAX_HIDDEN_BYTES // 1024**2} MiB"
-            raise TaskFileError(msg)
+            raise TaskFileError(f"more than {MAX_HIDDEN_FILES:,} files or {MAX_HIDDEN_BYTES // 1024**2} MiB")
         yield os.fsencode(relative), Path(path), bool(info.st_mode & 0o100)
 
 
@@ -148,8 +138,7 @@ def walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
                     else:
                         yield entry.path, info
         except OSError as error:
-            msg = f"cannot read: {error.strerror}"
-            raise TaskFileError(msg) from None
+            raise TaskFileError(f"cannot read: {error.strerror}") from None
 
 
 def read_hidden(folder: Path) -> Mapping[bytes, HiddenFile]:

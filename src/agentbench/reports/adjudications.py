@@ -64,8 +64,7 @@ def adjudicate(folder: Path, row: Row, finding: Finding) -> Adjudication:
         RecordError: the file cannot be written.
     """
     if row.passed and finding.truth is Truth.INCORRECT and not finding.category:
-        msg = "a defect in a passed attempt needs --category, for example --category invariant_violation"
-        raise InputError(msg)
+        raise InputError("a defect in a passed attempt needs --category, for example --category invariant_violation")
     try:
         adjudication = Adjudication(
             adjudication_id=new_ulid(),
@@ -80,11 +79,9 @@ def adjudicate(folder: Path, row: Row, finding: Finding) -> Adjudication:
         line = canonical(adjudication.model_dump(mode="json"))
     except ValidationError as error:
         first = error.errors()[0]
-        msg = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise InputError(msg) from None
+        raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     except CanonicalError as error:
-        msg = f"invalid text in the note or a name: {error}"
-        raise InputError(msg) from None
+        raise InputError(f"invalid text in the note or a name: {error}") from None
     drop_torn_line(folder / FILE)
     append_line(folder / FILE, line)
     return adjudication
@@ -108,8 +105,7 @@ def read_adjudications(folder: Path) -> tuple[Adjudication, ...]:
         try:
             adjudication = Adjudication.model_validate(parse_canonical(raw))
         except (CanonicalError, ValidationError) as error:
-            msg = f"{path}:{number}: not an adjudication: {str(error).splitlines()[0]}"
-            raise InputError(msg) from None
+            raise InputError(f"{path}:{number}: not an adjudication: {str(error).splitlines()[0]}") from None
         latest[adjudication.reviewer, adjudication.attempt_id] = adjudication
     return tuple(latest.values())
 

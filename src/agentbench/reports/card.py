@@ -94,8 +94,7 @@ def select(run: Run, task: str | None, repeat: int | None = None) -> tuple[Attem
         wanted += f" with repeat {repeat}" if repeat is not None else ""
         available = ", ".join(tasks[:20]) or "none"
         more = " …" if len(tasks) > 20 else ""
-        msg = plain(f"{run.path} has no finished {wanted}; available tasks: {available}{more}", 2000)
-        raise InputError(msg)
+        raise InputError(plain(f"{run.path} has no finished {wanted}; available tasks: {available}{more}", 2000))
     return run.records(sorted(rows, key=lambda row: (row.task, row.repeat)))
 
 

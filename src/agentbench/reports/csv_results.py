@@ -62,17 +62,14 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             missing = [name for name in REQUIRED if name not in head]
             if missing or len(set(head)) != len(head):
                 problem = f"missing column {', '.join(missing)}" if missing else "duplicate column"
-                msg = f"{path}:1: {problem}; expected task,method,repeat,outcome and optionally cost"
-                raise InputError(msg)
+                raise InputError(f"{path}:1: {problem}; expected task,method,repeat,outcome and optionally cost")
             reader.fieldnames = head
             for row in reader:
                 yield reader.line_num, row
     except FileNotFoundError:
-        msg = f"{path} does not exist"
-        raise InputError(msg) from None
+        raise InputError(f"{path} does not exist") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        msg = f"cannot read {path} as UTF-8 CSV: {error}"
-        raise InputError(msg) from error
+        raise InputError(f"cannot read {path} as UTF-8 CSV: {error}") from error
 
 
 def _trial(row: Mapping[str, str], place: str, problems: list[str]) -> Trial | None:

@@ -95,14 +95,11 @@ def read_gate(path: Path) -> GateFile:
     try:
         value = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read {path}: {error}"
-        raise InputError(msg) from error
+        raise InputError(f"cannot read {path}: {error}") from error
     except (yaml.YAMLError, RecursionError) as error:
-        msg = f"{path} is not valid YAML: {plain(str(error))}"
-        raise InputError(msg) from error
+        raise InputError(f"{path} is not valid YAML: {plain(str(error))}") from error
     if not isinstance(value, dict):
-        msg = f"{path}: expected a mapping such as {EXAMPLE}"
-        raise InputError(msg)
+        raise InputError(f"{path}: expected a mapping such as {EXAMPLE}")
     try:
         gate = GateFile.model_validate(value)
     except ValidationError as error:

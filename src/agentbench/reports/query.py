@@ -69,12 +69,10 @@ def ask(runs: Sequence[Path], sql: str) -> Answer:
     try:
         import duckdb  # noqa: PLC0415 - optional dependency
     except ImportError:
-        msg = "ab query needs DuckDB, which is not installed"
-        raise InputError(msg, remedy=INSTALL) from None
+        raise InputError("ab query needs DuckDB, which is not installed", remedy=INSTALL) from None
     for run in runs:
         if not (run / RUN_JSON).is_file():
-            msg = f"{run} is not a run directory (it has no {RUN_JSON})"
-            raise InputError(msg)
+            raise InputError(f"{run} is not a run directory (it has no {RUN_JSON})")
     connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": False})
     try:
         for statement in _views(runs):

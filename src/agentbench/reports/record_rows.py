@@ -253,8 +253,7 @@ def read_records(folder: Path, rows: Sequence[Row]) -> Iterator[AttemptRecord]:
                 file.seek(row.offset)
                 yield parse_record(file.read(row.length))
     except RecordError as error:
-        msg = f"{path}: {error.message}"
-        raise InputError(msg, remedy=VERIFY) from error
+        raise InputError(f"{path}: {error.message}", remedy=VERIFY) from error
     except OSError as error:
         raise RecordError.of("read", path, error) from error
 

@@ -93,8 +93,7 @@ def read_assumption(weights: Path | None, caps: Path | None) -> Assumption:
         InputError: neither file is given, or one is invalid.
     """
     if weights is None and caps is None:
-        msg = "give --weights FILE or --caps FILE"
-        raise InputError(msg)
+        raise InputError("give --weights FILE or --caps FILE")
     return Assumption(
         weights=_weights(weights) if weights else None,
         caps=_caps(caps) if caps else None,
@@ -114,8 +113,7 @@ def _attempt(record: AttemptRecord, folder: Path, assumption: Assumption) -> Res
     task_dir = record.artifact_paths.task_dir
     manifest, log = evidence(folder, f"{task_dir}/{MANIFEST}"), evidence(folder, f"{task_dir}/{EVENTS}")
     if manifest is None or log is None:
-        msg = f"the folder of attempt {record.attempt_id} is outside the run directory"
-        raise InputError(msg)
+        raise InputError(f"the folder of attempt {record.attempt_id} is outside the run directory")
     try:
         terms = terms_from(read_manifest(manifest).protocol_manifest.planned)
         events = list(read_events(log))
@@ -217,14 +215,11 @@ def _document(path: Path) -> Mapping[str, object]:
     try:
         value = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read {path}: {error}"
-        raise InputError(msg) from error
+        raise InputError(f"cannot read {path}: {error}") from error
     except (yaml.YAMLError, RecursionError) as error:
-        msg = f"{path} is not valid YAML: {' '.join(str(error).split())[:200]}"
-        raise InputError(msg) from error
+        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())[:200]}") from error
     if not isinstance(value, Mapping):
-        msg = f"{path}: expected a mapping"
-        raise InputError(msg)
+        raise InputError(f"{path}: expected a mapping")
     return value
 
 
@@ -232,8 +227,7 @@ def _numbers(path: Path, values: Mapping[str, object]) -> dict[str, float]:
     numbers = {}
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-            msg = f"{path}: {name}: expected a number from 0, got {json.dumps(str(value))}"
-            raise InputError(msg)
+            raise InputError(f"{path}: {name}: expected a number from 0, got {json.dumps(str(value))}")
         numbers[str(name)] = float(value)
     return numbers
 
@@ -242,8 +236,7 @@ def _weights(path: Path) -> Weights:
     document = _document(path)
     weights = document.get("weights", document)
     if not isinstance(weights, Mapping):
-        msg = f"{path}: weights: expected a mapping"
-        raise InputError(msg)
+        raise InputError(f"{path}: weights: expected a mapping")
     try:
         return Weights.of(_numbers(path, weights))
     except InputError as error:

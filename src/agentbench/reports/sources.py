@@ -161,8 +161,7 @@ def _run_side(run: Run) -> Side:
 def _csv_side(path: Path, method: str) -> Side:
     methods = read_results(path)
     if not methods:
-        msg = f"{path} has no results"
-        raise InputError(msg)
+        raise InputError(f"{path} has no results")
     chosen = method or (next(iter(methods)) if len(methods) == 1 else "")
     if chosen not in methods:
         problem = f"has no method '{printable(method)}'" if method else "has several methods"

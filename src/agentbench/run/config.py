@@ -120,16 +120,14 @@ def load_variant(name: str, folder: Path) -> VariantFile:
         msg = f"variant '{name}' not found: {path} does not exist"
         raise InputError(msg, remedy=f"available variants: {known or 'none'}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        msg = f"cannot read variant file {path}: {error}"
-        raise InputError(msg) from error
+        raise InputError(f"cannot read variant file {path}: {error}") from error
     try:
         return VariantFile.model_validate(data)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, problem['loc'])) or 'file'}: {problem['msg']}" for problem in error.errors()
         )
-        msg = f"variant file {path}: {problems}"
-        raise InputError(msg) from None
+        raise InputError(f"variant file {path}: {problems}") from None
 
 
 def resolve(task: LoadedTask, variant: VariantFile | None, cli: CliChoices) -> Configuration:

@@ -129,6 +129,5 @@ def open_executor(name: str, workers: int) -> Executor:
     """
     factory = EXECUTORS.get(name)
     if factory is None:
-        msg = f"unknown executor '{name}'"
-        raise InputError(msg, remedy=f"available executors: {', '.join(sorted(EXECUTORS))}")
+        raise InputError(f"unknown executor '{name}'", remedy=f"available executors: {', '.join(sorted(EXECUTORS))}")
     return factory(workers)

@@ -158,8 +158,7 @@ def read_prices(path: Path | None) -> Prices:
     try:
         return parse_prices(path.read_bytes(), str(path))
     except OSError as error:
-        msg = f"cannot read price table {path}: {error.strerror}"
-        raise InputError(msg) from None
+        raise InputError(f"cannot read price table {path}: {error.strerror}") from None
 
 
 def _overrides(configuration: Configuration) -> Mapping[str, JsonValue]:

@@ -134,8 +134,7 @@ def write_answer(
     path = run / FOLDER / f"{pending.id}.answer.json"
     value = {"decision": decision, "operator": operator, "justification": reason, "decided_at": now_iso()}
     if not _write(path, value, once=True):
-        msg = f"question {pending.id} has already been answered"
-        raise InputError(msg)
+        raise InputError(f"question {pending.id} has already been answered")
 
 
 def read_answer(run: Path, name: str) -> Answer | None:
@@ -166,6 +165,5 @@ def _write(path: Path, value: Mapping[str, object], *, once: bool = False) -> bo
         finally:
             temporary.unlink()
     except OSError as error:
-        msg = f"cannot write {path}: {error.strerror or error}"
-        raise RecordError(msg) from error
+        raise RecordError(f"cannot write {path}: {error.strerror or error}") from error
     return True

@@ -65,8 +65,7 @@ def read_predictions(path: Path) -> list[Prediction]:
                 raise InputError(msg, remedy="split the predictions into several files")
             return [_prediction(value, f"{path}:{place}", key) for place, key, value in _items(path, stream)]
     except OSError as error:
-        msg = f"cannot read predictions {path}: {error.strerror or error}"
-        raise InputError(msg) from None
+        raise InputError(f"cannot read predictions {path}: {error.strerror or error}") from None
 
 
 def _items(path: Path, stream: BinaryIO) -> Iterator[_Item]:
@@ -146,12 +145,10 @@ def _prediction(value: object, place: str, key: str | None) -> Prediction:
     if isinstance(value, str) and key is not None:
         return _sized(key, value.encode("utf-8", "surrogatepass"), "patch")
     if not isinstance(value, dict):
-        msg = f"{place}: expected an object with instance_id and model_patch"
-        raise InputError(msg)
+        raise InputError(f"{place}: expected an object with instance_id and model_patch")
     task_id = value.get("instance_id", key)
     if not isinstance(task_id, str) or not task_id:
-        msg = f"{place}: instance_id: expected a task id"
-        raise InputError(msg)
+        raise InputError(f"{place}: instance_id: expected a task id")
     if "model_patch" not in value:
         # A misspelt key must not be graded as an empty patch.
         close = nearest("model_patch", list(value))
@@ -159,8 +156,7 @@ def _prediction(value: object, place: str, key: str | None) -> Prediction:
         raise InputError(msg, remedy="use null for a prediction without a patch")
     patch = value["model_patch"]
     if patch is not None and not isinstance(patch, str):
-        msg = f"{place}: model_patch: expected a string"
-        raise InputError(msg)
+        raise InputError(f"{place}: model_patch: expected a string")
     # An empty patch is a valid prediction.
     method = str(value.get("model_name_or_path") or "patch")
     return _sized(task_id, (patch or "").encode("utf-8", "surrogatepass"), method)

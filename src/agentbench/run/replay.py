@@ -169,8 +169,7 @@ def find_repository(bundle: Bundle, digest: str, lab: Lab) -> Snapshot:
             return snapshot
         problems.append(f"{candidate.folder}: the repository is now {snapshot.digest}")
     reasons = "; ".join(problems) or "it was not packed and its source is unknown"
-    msg = f"base repository {digest} is unavailable: {reasons}"
-    raise SourceError(msg)
+    raise SourceError(f"base repository {digest} is unavailable: {reasons}")
 
 
 def _sources(bundle: Bundle) -> Iterator[LoadedTask]:
@@ -228,8 +227,7 @@ def _environment(identity: IdentityBound, prepared: Prepared) -> tuple[Environme
 
 def _patch(folder: Path, record: AttemptRecord) -> bytes:
     if record.patch is None:
-        msg = f"{folder}: the record has no patch"
-        raise RecordError(msg)
+        raise RecordError(f"{folder}: the record has no patch")
     data = _read(folder / Path(record.patch.path).relative_to(record.artifact_paths.task_dir))
     if sha256_hex(data) != record.patch.sha256.removeprefix("sha256:"):
         msg = f"{record.patch.path} does not match the record's digest"
@@ -241,5 +239,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        msg = f"cannot read {path}: {error.strerror or error}"
-        raise RecordError(msg) from error
+        raise RecordError(f"cannot read {path}: {error.strerror or error}") from error

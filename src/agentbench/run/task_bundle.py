@@ -82,8 +82,7 @@ def write_bundle(folder: Path, data: bytes) -> None:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
     except OSError as error:
-        msg = f"cannot write {target}: {error.strerror or error}"
-        raise RecordError(msg) from error
+        raise RecordError(f"cannot write {target}: {error.strerror or error}") from error
 
 
 def unpack(data: bytes, into: Path) -> Bundle:
@@ -110,8 +109,7 @@ def unpack(data: bytes, into: Path) -> Bundle:
         )
     except (OSError, EOFError, ValueError, KeyError, TypeError, tarfile.TarError, ValidationError) as error:
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-        msg = f"cannot read the packed task: {cause}"
-        raise RecordError(msg) from error
+        raise RecordError(f"cannot read the packed task: {cause}") from error
     repository = into / "repository"
     return Bundle(loaded, ids, Path(str(origin["folder"])), repository if repository.is_dir() else None)
 
@@ -188,15 +186,13 @@ def _extract(data: bytes, into: Path) -> None:
             target = into / _checked(member.name)
             total += member.size
             if total > MAX_UNPACKED:
-                msg = f"unpacked size exceeds {MAX_UNPACKED} bytes"
-                raise ValueError(msg)
+                raise ValueError(f"unpacked size exceeds {MAX_UNPACKED} bytes")
             if member.issym():
                 links.append((target, member.linkname))
                 continue
             content = tar.extractfile(member) if member.isreg() else None
             if content is None:
-                msg = f"{member.name} is neither a file nor a link"
-                raise ValueError(msg)
+                raise ValueError(f"{member.name} is neither a file nor a link")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content.read())
             target.chmod(0o755 if member.mode & stat.S_IXUSR else 0o644)
@@ -208,6 +204,5 @@ def _extract(data: bytes, into: Path) -> None:
 def _checked(name: str) -> PurePosixPath:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-        msg = f"{name!r} points outside the archive"
-        raise ValueError(msg)
+        raise ValueError(f"{name!r} points outside the archive")
     return path

@@ -39,8 +39,7 @@ def resampled_ratios(
     """
     top, bottom = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
     if not top.size or top.shape != bottom.shape or not (bottom > 0).all():
-        msg = "every cluster needs a numerator and a positive denominator"
-        raise ValueError(msg)
+        raise ValueError("every cluster needs a numerator and a positive denominator")
     rng = np.random.default_rng(seed)
     distinct, counts = np.unique(np.stack([top, bottom], axis=1), axis=0, return_counts=True)
     if len(distinct) <= MAX_DISTINCT:

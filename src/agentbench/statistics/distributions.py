@@ -23,8 +23,7 @@ def t_quantile(confidence: float, freedom: int) -> float:
         ValueError: `freedom` is less than 1.
     """
     if freedom < 1:
-        msg = "Student's t needs at least one degree of freedom"
-        raise ValueError(msg)
+        raise ValueError("Student's t needs at least one degree of freedom")
     low, high = 0.0, 1.0
     while _t_mass(high, freedom) < confidence:
         low, high = high, high * 2

@@ -26,8 +26,7 @@ def wilson(successes: float, total: float, confidence: float = CONFIDENCE) -> tu
         ValueError: `total` is not positive, or `successes` is not between 0 and `total`.
     """
     if total <= 0 or not 0 <= successes <= total:
-        msg = f"invalid proportion: {successes} of {total}"
-        raise ValueError(msg)
+        raise ValueError(f"invalid proportion: {successes} of {total}")
     z = normal_quantile(confidence)
     share, square = successes / total, z * z
     centre = (share + square / (2 * total)) / (1 + square / total)

@@ -26,8 +26,7 @@ def non_inferior(interval: Interval | None, margin: float, alpha: float) -> Conc
     if interval is None:
         return Conclusion.UNDECIDED
     if abs(interval.confidence - (1 - 2 * alpha)) > 1e-9:
-        msg = f"a one-sided test at {alpha} needs a {1 - 2 * alpha:g} interval, got {interval.confidence:g}"
-        raise ValueError(msg)
+        raise ValueError(f"a one-sided test at {alpha} needs a {1 - 2 * alpha:g} interval, got {interval.confidence:g}")
     if interval.low > -margin:
         return Conclusion.HOLDS
     return Conclusion.FAILS if interval.high < -margin else Conclusion.UNDECIDED

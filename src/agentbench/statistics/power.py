@@ -90,11 +90,9 @@ class Design:
 
     def __post_init__(self) -> None:
         if self.tasks < 2 or self.repeats < 1:
-            msg = f"expected at least 2 tasks and 1 repeat, got {self.tasks} and {self.repeats}"
-            raise ValueError(msg)
+            raise ValueError(f"expected at least 2 tasks and 1 repeat, got {self.tasks} and {self.repeats}")
         if not all(0 <= share <= 1 for share in (self.rate_a, self.rate_b, self.correlation)):
-            msg = "rates and correlation must be between 0 and 1"
-            raise ValueError(msg)
+            raise ValueError("rates and correlation must be between 0 and 1")
 
 
 @dataclass(frozen=True, slots=True)

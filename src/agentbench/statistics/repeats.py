@@ -64,5 +64,4 @@ def pass_k(clusters: Sequence[tuple[int, int]], max_k: int = MAX_K) -> tuple[Pas
 
 def _check(successes: int, attempts: int, k: int) -> None:
     if not 1 <= k <= attempts or not 0 <= successes <= attempts:
-        msg = f"invalid k = {k} for {attempts} attempts with {successes} successes"
-        raise ValueError(msg)
+        raise ValueError(f"invalid k = {k} for {attempts} attempts with {successes} successes")

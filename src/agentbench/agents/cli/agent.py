@@ -66,6 +66,5 @@ def _checked_name(model: str) -> str:
         InputError: it is not.
     """
     if not model or not all(char.isalnum() or char in "._:/@+-" for char in model) or not model.isascii():
-        msg = f"invalid model name {model!r} for a command line agent: use only letters, digits and ._:/@+-"
-        raise InputError(msg)
+        raise InputError(f"invalid model name {model!r} for a command line agent: use only letters, digits and ._:/@+-")
     return model

@@ -146,8 +146,7 @@ def _copy_layer(profile: Profile, prepared: Prepared, root: Path, folder: Path) 
             temporary.rename(folder)
             temporary.mkdir()  # TemporaryDirectory removes it
     except OSError as error:
-        msg = f"cannot store the agent program in {root}: {error}"
-        raise WorkspaceError(msg) from error
+        raise WorkspaceError(f"cannot store the agent program in {root}: {error}") from error
     return layer_digest
 
 

@@ -38,8 +38,7 @@ def quarantine_task(folder: Path, quarantine: Path, validation: TaskValidation) 
     """
     target = quarantine / folder.name
     if target.exists():
-        msg = f"{target} already exists"
-        raise InputError(msg, remedy="remove it if it is an earlier copy of the same task")
+        raise InputError(f"{target} already exists", remedy="remove it if it is an earlier copy of the same task")
     move_task(folder, target)
     notes = target / "notes.md"
     ids = "".join(f"- {test_id}\n" for test_id in validation.flaky)

@@ -98,8 +98,7 @@ class Ledger:
                 )
             verdicts = [Verdict(**{**row, "flags": tuple(row["flags"])}) for row in data["verdicts"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            msg = f"{path} is not a harvest ledger: {error}"
-            raise InputError(msg, remedy="remove it to start over") from None
+            raise InputError(f"{path} is not a harvest ledger: {error}", remedy="remove it to start over") from None
         return cls(path, {verdict.commit: verdict for verdict in verdicts})
 
     def put(self, *verdicts: Verdict) -> None:

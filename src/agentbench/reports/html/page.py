@@ -147,8 +147,7 @@ def _prepare(folder: Path) -> None:
     """Create the folder, or clear the earlier report in it."""
     try:
         if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
-            msg = f"{folder} is not empty and is not a report"
-            raise InputError(msg, remedy="choose another folder with --out")
+            raise InputError(f"{folder} is not empty and is not a report", remedy="choose another folder with --out")
         shutil.rmtree(folder / SIDE, ignore_errors=True)
         (folder / SIDE).mkdir(parents=True)
         (folder / MARKER).write_text(

@@ -77,8 +77,7 @@ class AllowList:
         if private:
             raise Refused("not_public", f"{destination.host} resolves to {private[0]}, which is not a public address")
         if not addresses:
-            msg = f"{destination.host} has no address"
-            raise OSError(msg)
+            raise OSError(f"{destination.host} has no address")
         return addresses
 
 

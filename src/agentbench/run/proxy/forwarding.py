@@ -98,8 +98,7 @@ class Forwarder:
             self._recorder.count(received=len(piece))
             client.sendall(chunk(piece) if chunked else piece)
         if not empty and response.length:
-            msg = "the response was cut off"
-            raise OSError(msg)
+            raise OSError("the response was cut off")
         if chunked:
             client.sendall(LAST_CHUNK)
 
@@ -128,8 +127,7 @@ class Forwarder:
                         poll.register(sock, wanted, (reads, writes))
                 ready = poll.select(self._limits.idle_sec)
             if not ready:
-                msg = f"idle for {self._limits.idle_sec:g} s"
-                raise OSError(msg)
+                raise OSError(f"idle for {self._limits.idle_sec:g} s")
             for key, events in ready:
                 reads, writes = key.data
                 if events & selectors.EVENT_WRITE:
@@ -183,5 +181,4 @@ def _read_piece(response: http.client.HTTPResponse) -> bytes:
     try:
         return response.read1(PIECE)
     except http.client.HTTPException as error:
-        msg = f"the response was cut off: {type(error).__name__}"
-        raise OSError(msg) from None
+        raise OSError(f"the response was cut off: {type(error).__name__}") from None

@@ -38,8 +38,7 @@ def open_url(url: str, *, headers: Mapping[str, str] | None = None, certificates
         opener.add_handler(handler)
     response: BinaryIO | None = opener.open(request, timeout=_TIMEOUT_SEC)
     if response is None:
-        msg = "the URL or a redirect is not http or https"
-        raise ValueError(msg)
+        raise ValueError("the URL or a redirect is not http or https")
     return response
 
 
