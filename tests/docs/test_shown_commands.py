@@ -126,6 +126,19 @@ def test_shown_output_is_in_the_snapshots(page: str) -> None:
         assert shows(shown.output, output, {".venv": "<prefix>"}), f"{page}: see {block['name']}.txt"
 
 
+EXAMPLE = re.compile(
+    r"`docs/examples/(?P<name>[\w./-]+)`[^\n`]*:\n\n```\w+\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE
+)
+
+
+def test_example_files_are_shown_as_they_are() -> None:
+    examples = [match for page in PAGES for match in EXAMPLE.finditer(page.read_text(encoding="utf-8"))]
+    assert {match["name"] for match in examples} >= {"gate.yaml", "scenario.yaml", "agent/solve.sh"}
+    for match in examples:
+        text = (ROOT / "docs" / "examples" / match["name"]).read_text(encoding="utf-8")
+        assert shows(match["text"].rstrip("\n"), text, {}), match["name"]
+
+
 def test_pages_show_commands_that_run() -> None:
     assert "README.md" in blocks("snapshot")
     assert {"docs/quickstart.md", "docs/how-to/write-a-task.md"} <= set(blocks("run"))
