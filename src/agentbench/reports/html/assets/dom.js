@@ -22,7 +22,7 @@ const byId = (id) => document.getElementById(id);
 /* Control and bidirectional characters in untrusted text are shown as escapes. */
 const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 const safe = (text) => String(text ?? "").replace(ODD, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
-const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+const cut = (text, limit) => (text.length > limit ? text.slice(0, limit - 1) + "…" : text);
 
 const pct = (x) => (x === null || x === undefined ? "undefined" : (x * 100).toFixed(1) + "%");
 const pts = (x) => (x >= 0 ? "+" : "−") + Math.abs(x * 100).toFixed(1);

@@ -5,9 +5,9 @@ function frame(width, height, label, ...children) {
 const text = (x, y, words, more) => s("text", { x, y, ...(more || {}) }, safe(words));
 
 function bars(rows, label) {
-  const most = Math.max(1, ...rows.map((r) => r.value)), left = 190, width = 640, step = 27;
+  const largest = Math.max(1, ...rows.map((r) => r.value)), left = 190, width = 640, step = 27;
   return frame(width, rows.length * step + 4, label, rows.map((row, i) => {
-    const y = i * step, w = Math.max(2, ((width - left - 60) * row.value) / most);
+    const y = i * step, w = Math.max(2, ((width - left - 60) * row.value) / largest);
     return s("g", {}, text(left - 10, y + 17, cut(safe(row.name), 28), { "text-anchor": "end" }), s("rect", { x: left, y: y + 4, width: w, height: 18, rx: 4, class: row.cls || "f-accent" }), text(left + w + 8, y + 17, whole(row.value), { class: "strong" }));
   }));
 }
@@ -30,10 +30,10 @@ function forest(rows, { low, high, zero, label, format, band }) {
     }));
 }
 
-/* Round numbers from 0 that reach `most`, about four steps. */
-function ticks(most) {
-  const rough = most / 4.5, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 2.5, 5, 10].find((n) => n * power >= rough * 0.999) * power;
-  return Array.from({ length: Math.floor(most / step + 1e-9) + 1 }, (_, i) => i * step);
+/* Round numbers from 0 up to `largest`, in about four steps. */
+function ticks(largest) {
+  const rough = largest / 4.5, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 2.5, 5, 10].find((n) => n * power >= rough * 0.999) * power;
+  return Array.from({ length: Math.floor(largest / step + 1e-9) + 1 }, (_, i) => i * step);
 }
 
 function lines(series, { label, xlabel, ylabel, xformat, yformat, ymax, step }) {
@@ -53,10 +53,10 @@ const legend = (names) => h("div", { class: "legend" }, names.map((name, i) => h
 function survival(runs, key, xlabel, xformat) {
   const withData = runs.filter((run) => run[key] && run[key].steps.length);
   if (!withData.length) return null;
-  const most = 1.04 * Math.max(...withData.map((run) => run[key].steps[run[key].steps.length - 1][0]));
+  const largest = 1.04 * Math.max(...withData.map((run) => run[key].steps[run[key].steps.length - 1][0]));
   const series = withData.map((run) => {
     const points = [[0, 0], ...run[key].steps.map((p) => [p[0], 1 - p[1]])];
-    points.push([most, points[points.length - 1][1]]);
+    points.push([largest, points[points.length - 1][1]]);
     return { name: run.name, cls: "k" + (runs.indexOf(run) % 6), points };
   });
   return h("div", { class: "stack" }, lines(series, { label: "Share passed by " + xlabel, xlabel, xformat, yformat: (v) => Math.round(v * 100) + "%", ymax: 1, step: true }),

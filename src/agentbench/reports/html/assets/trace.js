@@ -47,9 +47,9 @@ function traceTab(index, detail) {
   const showEvent = (event) => { pane.replaceChildren(eventCard(event, start())); pane.scrollTop = 0; };
   const refresh = () => {
     const q = state.q.toLowerCase();
-    const found = events.filter((e) => !off.has(groupOf(e.type)) && !actorsOff.has(e.actor) && (!q || (e.type + " " + JSON.stringify(e.payload)).toLowerCase().includes(q)));
-    list.show(found); count.textContent = `${whole(found.length)} of ${whole(total)} events`; say(count.textContent);
-    strip.replaceChildren(stripFigure(found, events, (e) => { const i = found.indexOf(e); list.select(i); showEvent(e); }));
+    const matches = events.filter((e) => !off.has(groupOf(e.type)) && !actorsOff.has(e.actor) && (!q || (e.type + " " + JSON.stringify(e.payload)).toLowerCase().includes(q)));
+    list.show(matches); count.textContent = `${whole(matches.length)} of ${whole(total)} events`; say(count.textContent);
+    strip.replaceChildren(stripFigure(matches, events, (e) => { const i = matches.indexOf(e); list.select(i); showEvent(e); }));
   };
   const chips = GROUPS.map(([name, words]) => h("button", { class: "chip c-" + name, "aria-pressed": "true", "data-group": name, onclick: (e) => { off.has(name) ? off.delete(name) : off.add(name); e.currentTarget.setAttribute("aria-pressed", off.has(name) ? "false" : "true"); refresh(); } }, h("i"), words));
   const actors = ACTORS.map((name) => h("button", { class: "chip", "aria-pressed": "true", "data-actor": name, onclick: (e) => { actorsOff.has(name) ? actorsOff.delete(name) : actorsOff.add(name); e.currentTarget.setAttribute("aria-pressed", actorsOff.has(name) ? "false" : "true"); refresh(); } }, name));
@@ -65,9 +65,9 @@ function traceTab(index, detail) {
   return holder;
 }
 
-function stripFigure(found, events, pick) {
+function stripFigure(matches, events, pick) {
   const width = 1200, height = 64, t0 = events.length ? events[0].t : 0, t1 = events.length ? events[events.length - 1].t : 1, span = Math.max(1, t1 - t0);
-  const x = (t) => ((t - t0) / span) * (width - 4) + 2, sample = found.length > 1500 ? found.filter((_, i) => i % Math.ceil(found.length / 1500) === 0) : found;
+  const x = (t) => ((t - t0) / span) * (width - 4) + 2, sample = matches.length > 1500 ? matches.filter((_, i) => i % Math.ceil(matches.length / 1500) === 0) : matches;
   return h("section", { class: "card", style: { padding: "12px 16px 6px" } }, s("svg", { class: "fig", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Events over ${secs(span / 1e6)}`, preserveAspectRatio: "none", style: { height: "64px" } },
     s("line", { x1: 0, x2: width, y1: 46, y2: 46, class: "axis" }),
     sample.map((e) => { const d = (e.payload && e.payload.duration_us && !e.payload.cached && groupOf(e.type) !== "end" ? e.payload.duration_us : 0), x1 = x(e.t), x0 = Math.max(2, x(e.t - d)); return s("rect", { x: d ? x0 : x1 - 1, y: d ? 8 : 34, width: Math.max(2.5, x1 - x0), height: d ? 26 : 12, rx: 2, class: "f-tag c-" + groupOf(e.type), opacity: d ? ".8" : ".7", onclick: () => pick(e), style: { cursor: "pointer" } }, s("title", {}, safe(`${e.seq} ${e.type} ${cut(describe(e), 100)}`))); })),

@@ -72,7 +72,7 @@ function matrixCard() {
   });
   const share = (cells) => { const all = cells.flat(); return all.filter((i) => kindOf(D.attempts[i]) === "pass").length / all.length; };
   const sorted = [...tasks.entries()].sort((x, y) => share(x[1]) - share(y[1]) || (x[0] < y[0] ? -1 : 1));
-  const most = 60;
+  const limit = 60;
   const cell = (picked) => {
     if (!picked.length) return h("span", { class: "dim" }, "not run");
     const kinds = picked.map((i) => kindOf(D.attempts[i])), passed = kinds.filter((k) => k === "pass").length;
@@ -82,8 +82,8 @@ function matrixCard() {
     const href = picked.length > 1 ? "#/attempts?q=" + encodeURIComponent("task:" + col(D.attempts[picked[0]], "task")) + "&run=" + col(D.attempts[picked[0]], "run") : "#/attempt/" + picked[0];
     return h("a", { class: "cell " + kind, href, title: safe(col(D.attempts[picked[0]], "headline")) }, h("span", { "aria-hidden": "true" }, MARK[kind] || "±"), words);
   };
-  return h("section", { class: "card" }, h("header", {}, h("h2", {}, "Tasks"), h("p", { class: "sub" }, `${plural(tasks.size, "task")}, hardest first` + (tasks.size > most ? `; showing ${most}, see Attempts for all` : ""))),
-    h("div", { class: "body scroll" }, h("table", { class: "matrix" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "task"), D.runs.map((run) => h("th", { scope: "col" }, safe(run.name))))), h("tbody", {}, sorted.slice(0, most).map(([task, cells]) => h("tr", {}, h("th", { scope: "row", class: "name", style: { position: "static", color: "var(--ink)", "font-weight": "500", "font-size": "13.5px" } }, safe(task)), cells.map((picked) => h("td", {}, cell(picked)))))))));
+  return h("section", { class: "card" }, h("header", {}, h("h2", {}, "Tasks"), h("p", { class: "sub" }, `${plural(tasks.size, "task")}, hardest first` + (tasks.size > limit ? `; showing ${limit}, see Attempts for all` : ""))),
+    h("div", { class: "body scroll" }, h("table", { class: "matrix" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "task"), D.runs.map((run) => h("th", { scope: "col" }, safe(run.name))))), h("tbody", {}, sorted.slice(0, limit).map(([task, cells]) => h("tr", {}, h("th", { scope: "row", class: "name", style: { position: "static", color: "var(--ink)", "font-weight": "500", "font-size": "13.5px" } }, safe(task)), cells.map((picked) => h("td", {}, cell(picked)))))))));
 }
 
 function timeCard() {
@@ -140,7 +140,7 @@ function columnsShown() {
 function filtered(query) {
   const words = (query.q || "").toLowerCase().split(/\s+/).filter(Boolean);
   const exact = words.filter((w) => w.startsWith("task:")).map((w) => w.slice(5)), loose = words.filter((w) => !w.startsWith("task:"));
-  const found = [];
+  const matches = [];
   D.attempts.forEach((row, i) => {
     if (query.run !== undefined && query.run !== "" && String(col(row, "run")) !== query.run) return;
     if (query.verdict && kindOf(row) !== query.verdict) return;
@@ -148,14 +148,14 @@ function filtered(query) {
     if (query.review && !col(row, "review")) return;
     if (exact.length && !exact.includes(String(col(row, "task")).toLowerCase())) return;
     if (loose.length) { const hay = (col(row, "task") + " " + col(row, "headline") + " " + runOf(row).name + " " + col(row, "badge")).toLowerCase(); if (!loose.every((w) => hay.includes(w))) return; }
-    found.push(i);
+    matches.push(i);
   });
   if (query.sort) {
     const [name, down] = query.sort.startsWith("-") ? [query.sort.slice(1), -1] : [query.sort, 1];
     const value = (i) => col(D.attempts[i], name);
-    found.sort((x, y) => { const a = value(x), b = value(y); if (a === b) return x - y; if (a === null) return 1; if (b === null) return -1; return (a < b ? -1 : 1) * down; });
+    matches.sort((x, y) => { const a = value(x), b = value(y); if (a === b) return x - y; if (a === null) return 1; if (b === null) return -1; return (a < b ? -1 : 1) * down; });
   }
-  return found;
+  return matches;
 }
 function attemptsView(query) {
   const list = new VirtualList({ rowHeight: 40, height: () => Math.max(320, innerHeight - 250), label: "Attempts", draw: (i) => attemptRow(i, keys), open: (i) => go("#/attempt/" + i) });
@@ -163,15 +163,15 @@ function attemptsView(query) {
   const total = h("span", { class: "sub", id: "total" });
   const head = h("div", { class: "vt-head" });
   const refresh = () => {
-    const found = filtered(state);
-    D.order = found;
-    list.show(found);
-    total.textContent = `${whole(found.length)} of ${whole(D.attempts.length)} attempts` + (D.omitted ? `; ${whole(D.omitted)} more are not on this page, use --format csv for all` : "");
+    const matches = filtered(state);
+    D.order = matches;
+    list.show(matches);
+    total.textContent = `${whole(matches.length)} of ${whole(D.attempts.length)} attempts` + (D.omitted ? `; ${whole(D.omitted)} more are not on this page, use --format csv for all` : "");
     say(total.textContent);
     const text = Object.entries(state).filter(([, v]) => v).map(([k, v]) => k + "=" + encodeURIComponent(v)).join("&");
     history.replaceState(null, "", "#/attempts" + (text ? "?" + text : ""));
     head.replaceChildren(...columns.map(([title, key, , cls]) => h("span", { class: cls }, h("button", { onclick: () => { state.sort = state.sort === key ? "-" + key : key; refresh(); }, "aria-label": "sort by " + title }, title + (state.sort === key ? " ↑" : state.sort === "-" + key ? " ↓" : "")))));
-    empty.hidden = found.length > 0;
+    empty.hidden = matches.length > 0;
   };
   const select = (name, label, options) => h("select", { class: "field", "aria-label": label, id: "f-" + name, onchange: (e) => { state[name] = e.target.value; refresh(); } }, h("option", { value: "" }, label), options.map(([value, words]) => h("option", { value, selected: String(state[name] ?? "") === value }, words)));
   const reasons = [...new Set(D.attempts.map((row) => col(row, "reason")).filter(Boolean))].sort();
