@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from agentbench.core.reasons import TerminationCode
-from agentbench.policy import backpressure as pressure
 from agentbench.policy import breakers
 from agentbench.policy.breakers import Violations
 from agentbench.policy.budget import Budget, reached_cap
@@ -21,7 +20,7 @@ Pair = tuple[Scenario, Scenario, Limits, str]
 
 
 def scenario_named(name: str) -> Scenario:
-    scenarios: dict[str, Scenario] = {one[0]: one[1] for one in TRIPS} | {one[0]: one[1] for one in NEAR_MISSES}
+    scenarios: dict[str, Scenario] = {case[0]: case[1] for case in TRIPS} | {case[0]: case[1] for case in NEAR_MISSES}
     return scenarios[name]
 
 
@@ -47,7 +46,7 @@ def prohibited(times: int) -> Scenario:
 
 CAPS = Limits(Budget(cost_micro_usd=1000, tokens=1000), 1000 * 1_000_000)
 PAIRS: dict[Callable[..., object], Pair] = {
-    pressure.Backpressure: (burst(6), burst(5), limits(burst_calls=5), "burst"),
+    breakers.Backpressure: (burst(6), burst(5), limits(burst_calls=5), "burst"),
     breakers.CommandCeiling: (timed_out(yes=True), timed_out(yes=False), limits(), "command_ceiling"),
     breakers.FailedWrites: (refused_patches(5), refused_patches(4, then="x"), limits(), "write_suspension"),
     breakers.RepeatedCalls: (same_call(8), same_call(7), limits(), "repeated_calls"),
@@ -74,7 +73,7 @@ def test_every_breaker_has_a_trip_and_a_near_miss() -> None:
 
 
 @pytest.mark.req("M-03", "M-10", "E-07")
-@pytest.mark.parametrize("which", PAIRS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("which", PAIRS, ids=lambda breaker: breaker.__name__)
 def test_breaker_trips_exactly_at_its_threshold(which: Callable[..., object]) -> None:
     trips, misses, held, rule = PAIRS[which]
     for scenario, tripped in ((trips, True), (misses, False)):
@@ -85,8 +84,8 @@ def test_breaker_trips_exactly_at_its_threshold(which: Callable[..., object]) ->
         assert trace.recheck() == []
         if tripped:
             # Removing a decision from the log is detected.
-            told_of = [one for one in trace.log if getattr(one.payload, "rule", None) == rule]
-            trace.log.remove(told_of[0])
+            decisions = [event for event in trace.log if getattr(event.payload, "rule", None) == rule]
+            trace.log.remove(decisions[0])
             assert trace.recheck()
 
 
@@ -106,8 +105,8 @@ def test_cap_is_reached_exactly(code: TerminationCode) -> None:
     for scenario, hit in ((over, True), (under, False)):
         trace = ScriptedTrace(limits(budget))
         scenario(trace)
-        found = reached_cap(trace.engine.spent, budget)
-        assert (found is not None and found.code is code) is hit
+        cap = reached_cap(trace.engine.spent, budget)
+        assert (cap is not None and cap.code is code) is hit
 
 
 @pytest.mark.req("M-06", "M-07")
@@ -117,5 +116,5 @@ def test_execution_alone_reaches_the_cost_cap() -> None:
         trace = ScriptedTrace(limits(budget, wall_sec=None))
         for number in range(calls):
             trace.call("run", took=0.02, command=str(number))
-        found = reached_cap(trace.engine.spent, budget)
-        assert (found is not None) is hit
+        cap = reached_cap(trace.engine.spent, budget)
+        assert (cap is not None) is hit

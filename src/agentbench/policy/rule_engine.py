@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from agentbench.core.reasons import TerminationCode
-from agentbench.policy.backpressure import BACKPRESSURE, Backpressure
 from agentbench.policy.breakers import (
+    BACKPRESSURE,
     BREAKER,
     AttemptState,
+    Backpressure,
     Breaker,
     CommandCeiling,
     Dominance,
