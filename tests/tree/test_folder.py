@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from agentbench.core.errors import AgentFault, WorkspaceError
 from agentbench.tree import beneath
-from agentbench.tree.entry import Entry, Kind
-from agentbench.tree.folder import NOTHING_CHANGED, FolderTree, TreeLimits, TreeTooLarge, tree_digest
+from agentbench.tree.entry import Entry, Kind, tree_digest
+from agentbench.tree.folder import NOTHING_CHANGED, FolderTree
+from agentbench.tree.limits import TreeLimits, TreeTooLarge
 from agentbench.tree.memory import MemoryTree
 from tests.workspace import child
 

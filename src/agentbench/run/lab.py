@@ -41,7 +41,7 @@ from agentbench.sandbox.protocol import (
 )
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.state import default_state
-from agentbench.tree.digest import tree_digest
+from agentbench.tree.entry import tree_digest
 from agentbench.workspace.source.snapshot import Snapshot, Snapshots
 
 LOGGING_SCHEMA = 1

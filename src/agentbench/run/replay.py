@@ -33,7 +33,7 @@ from agentbench.trace.events import (
     StaticFinished,
 )
 from agentbench.trace.log import read_events
-from agentbench.tree.digest import tree_digest
+from agentbench.tree.entry import tree_digest
 from agentbench.verdict.headline import judged_only
 from agentbench.workspace.source.snapshot import Snapshot
 

@@ -1,13 +1,16 @@
-"""Tree entries and the interface of trees."""
+"""Tree entries, their digest, and the interface of trees."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from agentbench.core.canonical import sha256_hex
+
+_DOMAIN = b"agentbench tree 1\0"
 
 
 class Kind(StrEnum):
@@ -52,6 +55,16 @@ class FileWrite:
         kind = Kind.FILE if self.symlink is None else Kind.SYMLINK
         executable = self.executable and kind is Kind.FILE
         return Entry(self.path, kind, executable, len(self.data), sha256_hex(self.data))
+
+
+def tree_digest(entries: Iterable[Entry]) -> str:
+    """Return `sha256:…` over kind, executable bit, content and path of every entry, in path order."""
+    state = hashlib.sha256(_DOMAIN)
+    for entry in sorted(entries, key=lambda entry: entry.path):
+        mark = "x" if entry.executable else "-"
+        # Paths cannot contain NUL, so the encoding is unambiguous.
+        state.update(f"{entry.kind.value} {mark} {entry.sha256} ".encode() + entry.path + b"\0")
+    return "sha256:" + state.hexdigest()
 
 
 class Tree(Protocol):

@@ -13,13 +13,10 @@ from typing import Self
 
 from agentbench.core.errors import WorkspaceError
 from agentbench.tree.beneath import DIRECTORY, FILE, open_beneath, split
-from agentbench.tree.digest import tree_digest
 from agentbench.tree.entry import Entry, Kind
-from agentbench.tree.limits import Budget, TreeLimits, TreeTooLarge, too_large
+from agentbench.tree.limits import Budget, TreeLimits, too_large
 from agentbench.tree.overlay import LowerLayers, NoShortcut, Shortcut
 from agentbench.tree.walk import Visit, walk
-
-__all__ = ["NOTHING_CHANGED", "FolderTree", "TreeLimits", "TreeTooLarge", "tree_digest"]
 
 _CHUNK = 1024 * 1024
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENODEV})

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from agentbench.core.errors import PatchInvalid, TaskError, WorkspaceError
 from agentbench.tree.entry import Entry, FileWrite, Kind
-from agentbench.tree.folder import FolderTree, TreeLimits
+from agentbench.tree.folder import FolderTree
+from agentbench.tree.limits import TreeLimits
 from agentbench.tree.memory import MemoryTree
 from agentbench.workspace.diff.apply import plan_writes
 from agentbench.workspace.diff.compare import compare

@@ -12,7 +12,8 @@ import pytest
 
 from agentbench.contract.lock import LockedSource
 from agentbench.core.errors import SourceError, WorkspaceError
-from agentbench.tree.folder import FolderTree, tree_digest
+from agentbench.tree.entry import tree_digest
+from agentbench.tree.folder import FolderTree
 from agentbench.workspace.source import agent_repository as repository
 from agentbench.workspace.source import store
 from agentbench.workspace.source.materialize import SourceLimits

@@ -47,31 +47,31 @@ class Workspace:
     """The workspace of one attempt after the agent stopped. `run` is None if there is no live sandbox."""
 
     def __init__(
-        self, base: Tree, after: Tree, delta: ExtractedPatch, run: Callable[[Command], Completed] | None
+        self, base: Tree, after: Tree, patch: ExtractedPatch, run: Callable[[Command], Completed] | None
     ) -> None:
         self.run = run
         self._base = base
         self._after = after
-        self._delta = delta
+        self._patch = patch
 
     @property
     def unknown(self) -> str:
         """Return why the changes are not known, or an empty string if they are."""
-        return self._delta.problem or "" if not self._delta.files else ""
+        return self._patch.problem or "" if not self._patch.files else ""
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
         """Return every changed path, sorted, without generated files. A moved file is listed under both paths."""
-        paths = {change.path for change in self._delta.files}
-        paths |= {change.old_path for change in self._delta.files if change.old_path is not None}
-        paths |= {entry.path for entry in self._delta.excluded}
+        paths = {change.path for change in self._patch.files}
+        paths |= {change.old_path for change in self._patch.files if change.old_path is not None}
+        paths |= {entry.path for entry in self._patch.excluded}
         return tuple(sorted(os.fsdecode(path) for path in paths))
 
     @property
     def count(self) -> int:
         """Return the number of changed files. A moved file counts once."""
-        known = {change.path for change in self._delta.files}
-        return len(known) + sum(entry.entries for entry in self._delta.excluded if entry.path not in known)
+        known = {change.path for change in self._patch.files}
+        return len(known) + sum(entry.entries for entry in self._patch.excluded if entry.path not in known)
 
     @cached_property
     def paths(self) -> frozenset[str]:
@@ -95,7 +95,7 @@ class Workspace:
     @cached_property
     def texts(self) -> tuple[ChangedText, ...]:
         """Return every changed file as lines."""
-        return tuple(self._text(change.before, change.after) for change in self._delta.files if change.change != "mode")
+        return tuple(self._text(change.before, change.after) for change in self._patch.files if change.change != "mode")
 
     def _text(self, before: Entry | None, after: Entry | None) -> ChangedText:
         old, new = _lines(self._base, before), _lines(self._after, after)

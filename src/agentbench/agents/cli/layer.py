@@ -23,8 +23,7 @@ from agentbench.core.canonical import digest, sha256_hex
 from agentbench.core.errors import SandboxError, SandboxUnavailable, SetupFailed, WorkspaceError
 from agentbench.core.file_lock import file_lock
 from agentbench.sandbox.protocol import Backend, Limits, Mount, Phase, Prepared, SandboxSpec, SetupPlan, SetupStep
-from agentbench.tree.digest import tree_digest
-from agentbench.tree.entry import Entry, Kind
+from agentbench.tree.entry import Entry, Kind, tree_digest
 
 SCHEMA = 2
 INSTALL_SEC = 1200.0

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from agentbench.contract.task_files import is_python_cache
 from agentbench.core.errors import SourceError, WorkspaceError
-from agentbench.tree.entry import Entry, Kind
-from agentbench.tree.folder import FolderTree, TreeLimits, TreeTooLarge, tree_digest
+from agentbench.tree.entry import Entry, Kind, tree_digest
+from agentbench.tree.folder import FolderTree
+from agentbench.tree.limits import TreeLimits, TreeTooLarge
 from agentbench.workspace.diff.paths import display_path, inside_git
 from agentbench.workspace.source.materialize import FolderWriter, SourceLimits
 

@@ -14,7 +14,9 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
 from agentbench.core.atomic_file import write_atomic
 from agentbench.core.errors import SourceError, WorkspaceError
-from agentbench.tree.folder import FolderTree, TreeTooLarge, tree_digest
+from agentbench.tree.entry import tree_digest
+from agentbench.tree.folder import FolderTree
+from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.source.agent_repository import create_repository
 from agentbench.workspace.source.archive import ArchiveSource
 from agentbench.workspace.source.folder import FolderSource, read_entries
