@@ -62,7 +62,7 @@ def test_file_content_cannot_close_its_fence() -> None:
 
 
 @pytest.mark.parametrize(
-    "path, source, place",
+    "path, source, expected",
     [
         ("pkg/sub/a.py", "from . import b", "pkg/sub/b.py"),
         ("pkg/sub/a.py", "from .. import b", "pkg/b.py"),

@@ -20,7 +20,7 @@ def test_audit_counts_killed_mutants_and_checks_the_reference(tmp_path: Path, ab
     reference.write_text(reference.read_text().replace("+42", "+43"))
     broken = ab("task", "audit", task)
     assert broken.code == 1
-    assert "NOT SOUND (no work fail, reference fail)" in broken.stdout
+    assert "NOT SOUND (empty patch fail, reference fail)" in broken.stdout
 
 
 @pytest.mark.req("C-19")
@@ -35,7 +35,7 @@ def test_kill_rate_without_mutants_is_undecided(tmp_path: Path, ab: Ab) -> None:
     assert ab("task", "audit", task).code == 0
     done = ab("task", "audit", task, "--min-kill-rate", "0.5")
     assert done.code == 2
-    assert "--min-kill-rate: no wrong variant of answer was decided" in done.stderr
+    assert "--min-kill-rate: no mutation of answer was decided" in done.stderr
 
 
 @pytest.mark.req("C-19")
