@@ -1,6 +1,6 @@
 """Generates the reference pages of the docs from the code.
 
-scripts/generate_docs.py            write docs/reference/{cli,task-yaml,record,manifest,events}.md
+scripts/generate_docs.py            write the generated pages below docs/
 scripts/generate_docs.py --check    exit 1 if a page is out of date
 """
 
@@ -38,7 +38,21 @@ def pages() -> dict[str, str]:
         "reference/record.md": record_page(),
         "reference/manifest.md": manifest_page(),
         "reference/events.md": events_page(),
+        "explanation/architecture.md": included_page("ARCHITECTURE.md", {}),
+        "contributing.md": included_page(
+            "CONTRIBUTING.md",
+            {"](ARCHITECTURE.md)": "](explanation/architecture.md)", "](docs/": "]("},
+        ),
     }
+
+
+def included_page(name: str, links: Mapping[str, str]) -> str:
+    """Return a file of the repository as a page of the site, with its links changed to those of the site."""
+    text = (DOCS.parent / name).read_text(encoding="utf-8")
+    for old, new in links.items():
+        text = text.replace(old, new)
+    title, purpose, rest = text.split("\n\n", 2)
+    return f"{title}\n\n{purpose}\n\n{NOTE}\n\n{rest}"
 
 
 def page(title: str, purpose: str, parts: Iterable[str]) -> str:
