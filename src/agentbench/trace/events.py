@@ -628,53 +628,15 @@ class RunClosed(Payload):
 # --- registry ------------------------------------------------------------------------------------------------------------
 
 ATTEMPT_EVENTS: tuple[type[Payload], ...] = (
-    AttemptOpened,
-    TaskStarted,
-    IdentityBound,
-    SetupCommandStarted,
-    SetupCommandFinished,
-    Briefing,
-    StageChanged,
-    AgentTurnStarted,
-    LlmRequest,
-    LlmResponse,
-    ToolCallStarted,
-    ToolCallFinished,
-    WorkspaceMutated,
-    PatchApplied,
-    Delegation,
-    NetworkRequest,
-    NetworkResponse,
-    NetworkUsed,
-    MonitorAlert,
-    Intervention,
-    OperatorDecision,
-    ResourceSample,
-    Termination,
-    PatchExtracted,
-    BuildStarted,
-    BuildFinished,
-    StaticStarted,
-    StaticFinished,
-    TestsStarted,
-    TestsFinished,
-    AcceptanceCheck,
-    IntegrityFinding,
-    ScorerResult,
-    JudgeResult,
-    GatesDecided,
-    TaskFinished,
-    AttemptClosed,
-)
+    AttemptOpened, TaskStarted, IdentityBound, SetupCommandStarted, SetupCommandFinished, Briefing, StageChanged,
+    AgentTurnStarted, LlmRequest, LlmResponse, ToolCallStarted, ToolCallFinished, WorkspaceMutated, PatchApplied,
+    Delegation, NetworkRequest, NetworkResponse, NetworkUsed, MonitorAlert, Intervention, OperatorDecision,
+    ResourceSample, Termination, PatchExtracted, BuildStarted, BuildFinished, StaticStarted, StaticFinished,
+    TestsStarted, TestsFinished, AcceptanceCheck, IntegrityFinding, ScorerResult, JudgeResult, GatesDecided,
+    TaskFinished, AttemptClosed,
+)  # fmt: skip
 """In the order they occur in an attempt."""
 
-RUN_EVENTS: tuple[type[Payload], ...] = (
-    RunOpened,
-    AttemptBegun,
-    AttemptSealed,
-    RunResumed,
-    RunClosed,
-    RunReduced,
-)
+RUN_EVENTS: tuple[type[Payload], ...] = (RunOpened, AttemptBegun, AttemptSealed, RunResumed, RunClosed, RunReduced)
 
 EVENT_TYPES: dict[str, type[Payload]] = {model.type: model for model in (*ATTEMPT_EVENTS, *RUN_EVENTS)}
