@@ -8,7 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
 from agentbench.acceptance.inspection.rule_match import RuleMatch, dotted
-from agentbench.acceptance.inspection.universal_equality import MOCK_ANY, find_universal_equality
+from agentbench.acceptance.inspection.universal_equality import (
+    MOCK_ANY,
+    USES_MOCK_ANY,
+    equality_match,
+    find_universal_equality,
+)
 
 RUNNER_PACKAGES = frozenset({"_pytest", "pytest", "pluggy", "unittest", "doctest"})
 FRAME_VALUES = frozenset({"f_locals", "f_back", "co_consts", "tb_frame", "gi_frame"})
@@ -67,7 +72,7 @@ def _comparisons(node: ast.AST) -> Iterator[RuleMatch]:
     except RecursionError:
         detail = "comparison is nested too deeply to be inspected"
         last_line = getattr(node, "end_lineno", None) or 0
-        yield RuleMatch("universal_equality", getattr(node, "lineno", 1), detail, "", gating=True, last_line=last_line)
+        yield equality_match(getattr(node, "lineno", 1), detail, gating=True, last_line=last_line)
 
 
 def search_words(lines: Iterable[tuple[int, str]]) -> Iterator[RuleMatch]:
@@ -108,9 +113,7 @@ def _runner_imports(node: ast.AST, *, in_fallback: bool) -> Iterator[RuleMatch]:
         case ast.ImportFrom(module=str(module), names=names):
             modules = [module]
             if module.split(".")[0] == "unittest" and any(alias.name in MOCK_ANY for alias in names):
-                yield RuleMatch(
-                    "universal_equality", node.lineno, "uses an object equal to everything (mock.ANY)", "", gating=True
-                )
+                yield equality_match(node.lineno, USES_MOCK_ANY, gating=True)
         case _:
             yield from _changes_runner(node, in_fallback=in_fallback)
             return

@@ -13,6 +13,11 @@ VALUE_TYPES = frozenset({"float", "int", "complex", "str", "bytes", "Decimal", "
 BROAD_TYPES = VALUE_TYPES | {"object", "bool", "list", "tuple", "dict", "set"}
 BROAD_TYPES |= {"Number", "Real", "numbers.Number", "numbers.Real"}
 EQUAL_TO_EVERYTHING = "compares as equal to everything"
+USES_MOCK_ANY = "uses an object equal to everything (mock.ANY)"
+
+
+def equality_match(line: int, detail: str, *, gating: bool, last_line: int = 0) -> RuleMatch:
+    return RuleMatch("universal_equality", line, detail, "", gating=gating, last_line=last_line)
 
 
 def find_universal_equality(node: ast.AST) -> Iterator[RuleMatch]:
@@ -27,27 +32,23 @@ def _defined_equality(node: ast.AST) -> Iterator[RuleMatch]:
             is_constant = _returns_constant(node, wanted=name == "__eq__")
             if is_constant or not _uses_own_value(node):
                 detail = EQUAL_TO_EVERYTHING if is_constant else "comparison ignores the object's own value"
-                yield RuleMatch(
-                    "universal_equality", node.lineno, detail, "", gating=is_constant, last_line=node.end_lineno or 0
-                )
+                yield equality_match(node.lineno, detail, gating=is_constant, last_line=node.end_lineno or 0)
         case ast.ClassDef(bases=bases, body=body):
             gating = any((dotted(base) or [""])[-1] in VALUE_TYPES for base in bases)
             for method in body:
                 if isinstance(method, ast.FunctionDef) and method.name == "__eq__" and _compares_range(method):
                     detail = "compares as equal to every value in a range"
                     last_line = method.end_lineno or 0
-                    yield RuleMatch("universal_equality", method.lineno, detail, "", gating=gating, last_line=last_line)
+                    yield equality_match(method.lineno, detail, gating=gating, last_line=last_line)
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda(body=body)) if name in EQUALITY:
             if _is_constant(body, wanted=name == "__eq__"):
-                yield RuleMatch("universal_equality", node.lineno, EQUAL_TO_EVERYTHING, "", gating=True)
+                yield equality_match(node.lineno, EQUAL_TO_EVERYTHING, gating=True)
         case ast.Dict(keys=keys, values=values):
             for key, value in zip(keys, values, strict=True):
                 if isinstance(key, ast.Constant) and key.value in EQUALITY and isinstance(value, ast.Lambda):
-                    yield RuleMatch("universal_equality", key.lineno, EQUAL_TO_EVERYTHING, "", gating=True)
+                    yield equality_match(key.lineno, EQUAL_TO_EVERYTHING, gating=True)
         case ast.Attribute(attr=attr, value=ast.Attribute(attr="mock") | ast.Name(id="mock")) if attr in MOCK_ANY:
-            yield RuleMatch(
-                "universal_equality", node.lineno, "uses an object equal to everything (mock.ANY)", "", gating=True
-            )
+            yield equality_match(node.lineno, USES_MOCK_ANY, gating=True)
 
 
 def _assigned_equality(node: ast.AST) -> Iterator[RuleMatch]:
@@ -59,7 +60,7 @@ def _assigned_equality(node: ast.AST) -> Iterator[RuleMatch]:
         case ast.Assign(targets=[ast.Attribute(attr="return_value" | "side_effect", value=ast.Attribute(attr=name))]):
             if name in EQUALITY:
                 detail = "sets the result of comparisons with a mock"
-                yield RuleMatch("universal_equality", node.lineno, detail, "", gating=True)
+                yield equality_match(node.lineno, detail, gating=True)
         case ast.Call(func=func, args=[_, ast.Constant(value=str(name)), value]) if dotted(func)[-1:] == ["setattr"]:
             assigned = [(name, value)]
         case ast.Call(keywords=keywords):
@@ -68,7 +69,7 @@ def _assigned_equality(node: ast.AST) -> Iterator[RuleMatch]:
         if name in EQUALITY and isinstance(value, ast.Lambda):
             is_constant = _is_constant(value.body, wanted=name == "__eq__")
             detail = EQUAL_TO_EVERYTHING if is_constant else "replaces a comparison method"
-            yield RuleMatch("universal_equality", value.lineno, detail, "", gating=is_constant)
+            yield equality_match(value.lineno, detail, gating=is_constant)
 
 
 def _uses_own_value(function: ast.FunctionDef) -> bool:
