@@ -719,4 +719,4 @@ def test_patches_may_read_test_data_that_the_reference_reads(tasks: TaskFactory,
     looked_up = FIXED + LOADER.format(answer="json.loads((self.path.parent / 'answers.json').read_text())[0]")
     result = grade(patch_of(context, {"src/toy/core.py": looked_up}), context)
     (gate,) = [finding for finding in result.findings if finding.severity == "gate"]
-    assert "reads tests/data/answers.json, which lies with the tests" in gate.detail
+    assert "reads tests/data/answers.json, a file of the tests that no test passed to it" in gate.detail
