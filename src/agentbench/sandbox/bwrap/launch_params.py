@@ -100,7 +100,7 @@ def bwrap_argv(options: BwrapOptions) -> list[str]:
     for index, (_, target) in enumerate(options.binds, start=1):
         argv += ["--ro-bind", f"{SOURCES}/{index}", target]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
-    server_options = {"workdir": options.workdir, "here": SERVER_DIR, **options.server_options}
+    server_options = {"workdir": options.workdir, "server_dir": SERVER_DIR, **options.server_options}
     server = [f"{key}={value}" for key, value in server_options.items()]
     return [*argv, "--as-pid-1", "--", options.python, "-I", "-S", f"{SERVER_DIR}/server.pyc", *server]
 

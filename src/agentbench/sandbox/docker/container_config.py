@@ -105,7 +105,7 @@ def container_config(
 
 
 def _server_arguments(workdir: str) -> list[str]:
-    arguments = [f"socket={CHANNEL_DIR}/{SOCKET_NAME}", f"workdir={workdir}", f"here={SERVER_DIR}"]
+    arguments = [f"socket={CHANNEL_DIR}/{SOCKET_NAME}", f"workdir={workdir}", f"server_dir={SERVER_DIR}"]
     if seccomp.supported():
         arguments.append(f"filter={FILTER}")
     return ["-I", "-S", f"{SERVER_DIR}/server.pyc", *arguments]

@@ -224,7 +224,7 @@ class Images:
             original=original,
             original_digest=_digest_of(image),
             python=tuple(facts["launch"]),
-            bundled=facts["carried"],
+            bundled=facts["bundled"],
             version=facts["version"],
             pip=facts["pip"],
             os=facts["os"],
@@ -254,7 +254,7 @@ class Images:
 
     def _build_base(self, tag: str, original: str, image: dict[str, Any], start: str, files: dict[str, bytes]) -> None:
         """Build with the image's own Python, or with a copy of the host's. `start` has the image's files."""
-        options = {"uid": INNER_ID, "home": HOME, "env": ENV_DIR, "here": SERVER_DIR, "workdir": "/workspace"}
+        options = {"uid": INNER_ID, "home": HOME, "env": ENV_DIR, "server_dir": SERVER_DIR, "workdir": "/workspace"}
         try:
             argv = ["/bin/sh", "-c", _FIND_PYTHON, "sh", json.dumps(options)]
             self._build_base_with(tag, image, start, files, argv)

@@ -15,59 +15,53 @@ import sys
 
 def main() -> None:
     options = json.loads(sys.argv[1])
-    uid, home, env, here = options["uid"], options["home"], options["env"], options["here"]
-    name = add_user(uid, home)
+    uid, home, env, server_dir = options["uid"], options["home"], options["env"], options["server_dir"]
+    add_user(uid, home)
     for folder in (home, options["workdir"]):
         os.makedirs(folder, exist_ok=True)
         os.chown(folder, uid, uid)
     for module in ("server", "writer", "walker"):
-        source = os.path.join(here, module + ".py")
+        source = os.path.join(server_dir, module + ".py")
         mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-        target = os.path.join(here, module + ".pyc")
+        target = os.path.join(server_dir, module + ".pyc")
         py_compile.compile(source, target, "agentbench", doraise=True, optimize=2, invalidation_mode=mode)
         os.unlink(source)
         os.chmod(target, 0o644)
-    os.makedirs(os.path.join(here, "link"), exist_ok=True)
-    os.chmod(here, 0o755)  # noqa: S103 - readable by the sandbox's user, writable by root only
-    carried = "launch" in options
-    had_env = os.path.exists(os.path.join(env, "pyvenv.cfg"))
-    if not had_env and carried:
-        os.makedirs(os.path.join(env, "bin"), exist_ok=True)  # the bundled interpreter is only for the command server
-    elif not had_env:
-        make_environment(env)
+    os.makedirs(os.path.join(server_dir, "link"), exist_ok=True)
+    os.chmod(server_dir, 0o755)  # noqa: S103 - readable by the sandbox's user, writable by root only
+    bundled = "launch" in options
+    if not os.path.exists(os.path.join(env, "pyvenv.cfg")):
+        if bundled:
+            # The bundled interpreter is only for the command server.
+            os.makedirs(os.path.join(env, "bin"), exist_ok=True)
+        else:
+            make_environment(env)
     change_owner(env, uid)
     os.unlink(os.path.abspath(__file__))
     description = {
         "launch": options.get("launch") or [os.path.realpath(sys.executable)],
-        "carried": carried,
+        "bundled": bundled,
         "version": sys.version.split()[0],
-        "user": name,
-        "env": "the image's" if had_env else "made",
         "pip": pip_version(env),
         "os": os_release(),
     }
     sys.stdout.write(json.dumps(description) + "\n")
 
 
-def add_user(uid: int, home: str) -> str:
-    """Add the user if no other has its uid, and return the name."""
-    name_of_id("/etc/group", uid, f"agent:x:{uid}:\n")
-    return name_of_id("/etc/passwd", uid, f"agent:x:{uid}:{uid}:agent:{home}:/bin/sh\n")
-
-
-def name_of_id(path: str, number: int, line: str) -> str:
-    """Return the name with this id in a passwd or group file. Append `line` if there is none."""
-    try:
-        with open(path) as file:
-            entries = [entry.split(":") for entry in file.read().splitlines()]
-    except OSError:
-        entries = []
-    for fields in entries:
-        if len(fields) > 2 and fields[2] == str(number):
-            return fields[0]
-    with open(path, "a") as file:
-        file.write(line)
-    return "agent"
+def add_user(uid: int, home: str) -> None:
+    """Add the user and its group, unless others have its id."""
+    for path, line in (
+        ("/etc/group", f"agent:x:{uid}:\n"),
+        ("/etc/passwd", f"agent:x:{uid}:{uid}:agent:{home}:/bin/sh\n"),
+    ):
+        try:
+            with open(path) as file:
+                ids = [entry.split(":")[2:3] for entry in file.read().splitlines()]
+        except OSError:
+            ids = []
+        if [str(uid)] not in ids:
+            with open(path, "a") as file:
+                file.write(line)
 
 
 def make_environment(env: str) -> None:

@@ -75,7 +75,7 @@ class Server:
         self.started = (time.time_ns(), time.monotonic_ns())
         self.memory_limit = int(options.get("memory", "0"))
         self.workdir = options["workdir"].encode()
-        self.here = options["here"]
+        self.server_dir = options["server_dir"]
         self.env = dict(posix.environ)
         # Opened before the process becomes undumpable, which makes its /proc files root's.
         self.score_fd = posix.open("/proc/self/oom_score_adj", posix.O_RDWR)
@@ -365,8 +365,8 @@ class Server:
 
     def import_from_own_folder(self) -> None:
         """Make the modules beside this file importable. Many sandboxes never need them, so they load on demand."""
-        if self.here not in sys.path:
-            sys.path.insert(0, self.here)
+        if self.server_dir not in sys.path:
+            sys.path.insert(0, self.server_dir)
 
 
 def usage() -> list[bytes]:
