@@ -53,13 +53,13 @@ def _drive(metered: MeteredGateway, texts: list[str]) -> list[str]:
 def test_recorded_exchanges_are_replayed_byte_for_byte_in_every_dialect(open_metered: OpenMetered) -> None:
     texts = ["one took 0.12s in /tmp/abc123", "two", "three", "four"]
     first = open_metered(script(*ANSWERS)).open_gateway()
-    said = _drive(first, texts)
+    answers = _drive(first, texts)
     first.close()
     recording = read_recording(first.log.path, first.blobs)
     assert (recording.model, len(recording.exchanges)) == ("vendor/model", 4)
     again = open_metered(RecordedUpstream(recording)).open_gateway()
-    assert _drive(again, ["one took 7.5 s in /tmp/other-name", *texts[1:]]) == said
-    assert "out of order" in said[2]
+    assert _drive(again, ["one took 7.5 s in /tmp/other-name", *texts[1:]]) == answers
+    assert "out of order" in answers[2]
     assert [r.content.sha256 for r in again.responses()] == [r.content.sha256 for r in first.responses()]
     assert [(r.status, r.prompt_tokens) for r in again.responses()] == [
         (r.status, r.prompt_tokens) for r in first.responses()

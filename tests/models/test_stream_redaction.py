@@ -24,7 +24,7 @@ def stream(*texts: str) -> bytes:
     return b"".join(event.encode() for event in (*chunks, SseEvent("[DONE]")))
 
 
-def told(content: bytes) -> str:
+def streamed_text(content: bytes) -> str:
     bodies = [json.loads(event.data) for event in read_events([content]) if event.data != "[DONE]"]
     return "".join(body["choices"][0]["delta"]["content"] for body in bodies)
 
@@ -34,7 +34,7 @@ def test_secret_split_over_events_is_redacted(cuts: list[int], before: str, afte
     edges = [0, *sorted(cuts), len(SECRET)]
     pieces = [SECRET[start:end] for start, end in itertools.pairwise(edges)]
     kept = REDACT.data(redact_stream(stream(before, *pieces, after), REDACT))
-    text = told(kept)
+    text = streamed_text(kept)
     assert SECRET not in text
     assert "[redacted:TOKEN:" in text
     assert text.startswith(before)

@@ -35,8 +35,8 @@ def test_patch_is_applied_and_logged_with_digests(open_session: OpenSession, wor
     assert result.changed_files == ("new/b.py", "old", "src/a.py")
     assert contents(workspace) == {"src/a.py": b"ONE\ntwo\n", "new/b.py": b"b\n"}
     (applied,) = recorded.of(PatchApplied)
-    by_path = {one.path: one for one in applied.files}
-    assert {path: one.change for path, one in by_path.items()} == {
+    by_path = {file.path: file for file in applied.files}
+    assert {path: file.change for path, file in by_path.items()} == {
         "new/b.py": "added",
         "old": "deleted",
         "src/a.py": "modified",
@@ -120,7 +120,7 @@ def test_moved_hunks_are_applied_and_reported(open_session: OpenSession, workspa
     fuzzy = recorded.session.apply_patch("--- a/a\n+++ b/a\n@@ -4,5 +4,5 @@\n WRONG\n 2\n-three\n+3\n 4\n 5\n")
     assert fuzzy.ok
     assert "context" in fuzzy.note
-    assert [one.fuzz for one in recorded.of(PatchApplied)] == [0, 1]
+    assert [event.fuzz for event in recorded.of(PatchApplied)] == [0, 1]
 
 
 def test_patch_does_not_scan_the_tree(

@@ -47,11 +47,11 @@ def test_all_tools_see_the_same_files(sandboxes: ProjectSandboxes, tmp_path: Pat
             "src/util.py",
         )
         assert session.read_file("new/deep/x.sh").stdout == "echo hi\nmore\n"
-        told = [
-            {one.path: one.change for one in mutated.files if not one.generated}
+        logged = [
+            {file.path: file.change for file in mutated.files if not file.generated}
             for mutated in recorded.of(WorkspaceMutated)
         ]
-        assert told[-1] == {"docs/readme.md": "deleted", "new/deep/x.sh": "modified", "src/util.py": "mode"}
+        assert logged[-1] == {"docs/readme.md": "deleted", "new/deep/x.sh": "modified", "src/util.py": "mode"}
 
 
 @pytest.mark.req("T-01")
@@ -144,7 +144,7 @@ def test_wall_clock_ends_command_and_session(sandboxes: ProjectSandboxes, tmp_pa
             recorded.session.run("echo begun > mark; sleep 1000")
         assert caught.value.code is TerminationCode.WALL_CAP
         (mutated,) = recorded.of(WorkspaceMutated)
-        assert [one.path for one in mutated.files] == ["mark"]
+        assert [file.path for file in mutated.files] == ["mark"]
 
 
 @pytest.mark.req("T-02")

@@ -134,7 +134,7 @@ def test_huge_file_is_refused_and_long_line_is_cut(open_session: OpenSession, wo
         assert result.truncated
         assert len(result.stdout) < 300_000
         assert "output is truncated" in result.note
-    assert all(len(one.stdout.text) < 10_000 for one in recorded.of(ToolCallFinished))
+    assert all(len(event.stdout.text) < 10_000 for event in recorded.of(ToolCallFinished))
 
 
 def test_deep_directories_are_readable(open_session: OpenSession, workspace: Path) -> None:

@@ -38,22 +38,22 @@ def test_out_of_scope_change_is_reverted_and_logged(any_sandboxes: ProjectSandbo
         )
         listed = recorded.session.list_files().stdout.splitlines()
         assert [name for name in listed if not name.endswith(".pyc")] == sorted(FILES)
-        seen = recorded.session.run(
+        result = recorded.session.run(
             "cat docs/readme.md tests/test_calc.py; stat -c %a docs/readme.md; ls -d deep top.txt"
         )
-        assert seen.stdout == FILES["docs/readme.md"] + FILES["tests/test_calc.py"] + "644\n"
-        assert seen.changed_files == ()
+        assert result.stdout == FILES["docs/readme.md"] + FILES["tests/test_calc.py"] + "644\n"
+        assert result.changed_files == ()
         events = recorded.events()
     done_first, put_back = recorded.of(WorkspaceMutated)
-    assert {one.path: one.change for one in put_back.files} == {
+    assert {file.path: file.change for file in put_back.files} == {
         "deep/er/x": "deleted",
         "docs/readme.md": "modified",
         "tests": "deleted",
         "tests/test_calc.py": "added",
         "top.txt": "deleted",
     }
-    before = {one.path: one.before_sha256 for one in done_first.files}
-    assert all(one.after_sha256 == before[one.path] for one in put_back.files)
+    before = {file.path: file.before_sha256 for file in done_first.files}
+    assert all(file.after_sha256 == before[file.path] for file in put_back.files)
     (rollback,) = recorded.of(Intervention)
     alert = events[rollback.alert - 1].payload
     assert isinstance(alert, MonitorAlert)

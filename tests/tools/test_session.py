@@ -61,10 +61,10 @@ def with_calls(count: int, *, steps_are_calls: bool = True) -> Rules:
 def test_briefing_is_logged_verbatim_first(open_session: OpenSession) -> None:
     recorded = open_session()
     recorded.session.run("true")
-    (told,) = recorded.of(Briefing)
+    (briefing,) = recorded.of(Briefing)
     assert recorded.types()[0] == "briefing"
-    assert told.text == recorded.session.briefing.text
-    assert told.sha256 == hashlib.sha256(told.text.encode()).hexdigest()
+    assert briefing.text == recorded.session.briefing.text
+    assert briefing.sha256 == hashlib.sha256(briefing.text.encode()).hexdigest()
 
 
 @pytest.mark.req("E-02", "E-04", "T-01")
@@ -176,7 +176,7 @@ def test_stages_go_up_by_logged_steps(open_session: OpenSession) -> None:
     recorded.session.run("true")
     recorded.session.list_files()
     recorded.session.run("true")
-    assert [(one.before, one.after, one.cause) for one in recorded.of(StageChanged)] == [
+    assert [(event.before, event.after, event.cause) for event in recorded.of(StageChanged)] == [
         (None, "inspect", "session started"),
         ("inspect", "test", "run"),
     ]
@@ -188,7 +188,7 @@ def test_agent_can_request_a_stage_early(open_session: OpenSession) -> None:
     assert recorded.session.request_stage("write", "the plan is done").ok
     refused = recorded.session.request_stage("test")
     assert refused.error_type == "stage_denied"
-    assert [(one.before, one.after, one.cause) for one in recorded.of(StageChanged)][1:] == [
+    assert [(event.before, event.after, event.cause) for event in recorded.of(StageChanged)][1:] == [
         ("inspect", "write", "requested: the plan is done")
     ]
     assert recorded.of(ToolCallStarted) == []
@@ -220,7 +220,7 @@ def test_denied_command_is_refused_with_an_alert(
     result = recorded.session.run(command)
     assert result.error_type == "command_denied"
     assert folder_sandbox.commands == []
-    (alert,) = [one for one in recorded.of(MonitorAlert) if one.monitor == "deny_commands"]
+    (alert,) = [event for event in recorded.of(MonitorAlert) if event.monitor == "deny_commands"]
     assert (alert.severity, alert.rule, alert.format) == ("gate", "curl *", "code")
     assert {intervention.action for intervention in recorded.of(Intervention)} == {"deny"}
     assert recorded.session.run("echo curl").ok
@@ -230,7 +230,7 @@ def test_denied_command_is_refused_with_an_alert(
 
 
 @pytest.mark.parametrize(
-    "name,arguments,kind,told",
+    "name,arguments,kind,message",
     [
         ("rm", {}, "unknown_tool", "list_files"),
         ("run", {}, "invalid_arguments", "command"),
@@ -252,13 +252,13 @@ def test_denied_command_is_refused_with_an_alert(
     ],
 )
 def test_invalid_call_returns_the_problem(
-    open_session: OpenSession, folder_sandbox: FolderSandbox, name: str, arguments: JsonValue, kind: str, told: str
+    open_session: OpenSession, folder_sandbox: FolderSandbox, name: str, arguments: JsonValue, kind: str, message: str
 ) -> None:
     recorded = open_session()
     result = recorded.session.call(name, arguments)
     assert result.error_type == kind
     assert result.error_message is not None
-    assert told in result.error_message
+    assert message in result.error_message
     assert folder_sandbox.commands == []
     (finished,) = recorded.of(ToolCallFinished)
     assert finished.error_type == kind
@@ -327,7 +327,7 @@ def test_backpressure_waits_and_tells_the_agent(open_session: OpenSession) -> No
     assert waits == [0.25, 0.5]
     assert notes[:2] == ["", ""]
     assert notes[2] == "backpressure: waited 0.25 s, 3 tool calls within 10 s"
-    throttled = [one for one in recorded.of(Intervention) if one.action == "throttle"]
+    throttled = [event for event in recorded.of(Intervention) if event.action == "throttle"]
     assert len(throttled) == 2
 
 
@@ -363,7 +363,7 @@ def test_waiting_for_the_operator_is_not_agent_time(
     if code is None:
         assert recorded.session.run("sudo ls").ok
         assert recorded.session.remaining.wall_sec == 100
-        assert [one.duration_us for one in recorded.of(ToolCallFinished)] == [0]
+        assert [event.duration_us for event in recorded.of(ToolCallFinished)] == [0]
     else:
         with pytest.raises(SessionEnded) as caught:
             recorded.session.run("sudo ls")
@@ -392,7 +392,7 @@ def test_decision_keeps_its_alert_despite_concurrent_events(tmp_path: Path) -> N
                 head=Excerpt(), refused="not_listed", why="not listed",
             )
         )  # fmt: skip
-        assert isinstance([one.payload for one in read_events(log.path)][alert - 1], MonitorAlert)
+        assert isinstance([event.payload for event in read_events(log.path)][alert - 1], MonitorAlert)
         assert recorder.alert_of(trip) == alert
 
 

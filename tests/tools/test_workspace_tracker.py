@@ -59,7 +59,7 @@ def test_command_changes_are_logged_with_digests_and_diff(
     assert result.changed_files == ("a.txt", "gone", "new/b", "tool.sh")
     (mutated,) = recorded.of(WorkspaceMutated)
     assert mutated.call_id == "c1"
-    assert [(one.path, one.change, one.generated) for one in mutated.files] == [
+    assert [(file.path, file.change, file.generated) for file in mutated.files] == [
         ("a.txt", "modified", False),
         ("gone", "deleted", False),
         ("new/b", "added", False),
@@ -124,7 +124,7 @@ def test_special_files_and_odd_names_are_logged(
     recorded = open_session()
     assert recorded.session.run("x").changed_files == ("a", "fifo", "%FF%0A")
     (mutated,) = recorded.of(WorkspaceMutated)
-    assert [(one.path, one.path_encoding, one.change) for one in mutated.files] == [
+    assert [(file.path, file.path_encoding, file.change) for file in mutated.files] == [
         ("a", "utf-8", "modified"),
         ("fifo", "utf-8", "added"),
         ("%FF%0A", "percent", "added"),
