@@ -194,7 +194,7 @@ def _tools() -> tuple[Tool, ...]:
         Tool(
             "ripgrep",
             _version("rg", "--version"),
-            "faster search; grep is used without it",
+            "faster search; Python is used without it",
             "apt-get install ripgrep",
         ),
     )

@@ -1,4 +1,6 @@
-"""The system call filter of every sandbox: a deny list, assembled for bubblewrap's `--seccomp`.
+"""The system call filter of every sandbox: a deny list, assembled as classic BPF.
+
+Bubblewrap applies it (`--seccomp`); in a container the command server adds it to the engine's own.
 
 It denies what namespaces and missing capabilities already forbid, where the kernel's own check has had bugs (mounting,
 modules, keys, BPF, userfaultfd, io_uring, new namespaces), and what they do not cover: socket families outside of

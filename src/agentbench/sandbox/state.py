@@ -1,7 +1,8 @@
 """The state folder: prepared layers, caches, and the folders of live owners (running backends).
 
-    <state>/layers/u<uid>/<kind>/<key>/<build>/   frozen layers, see environments/layers.py
-    <state>/downloads/u<uid>/                     package downloads, seen by setup only
+    <state>/layers/<store>/<kind>/<key>/<build>/  frozen layers, see environments/layers.py; one store per user (u<uid>)
+                                                  or docker engine (docker-<id>)
+    <state>/downloads/<key>/                      package downloads of one contract, seen by its setup only
     <state>/etc/<key>/                            a sandbox's /etc, with the command server for one interpreter
     <state>/live/<owner>/                         one per running backend, locked while it runs
 
