@@ -150,9 +150,16 @@ def validate(context: GradingContext, *, repeats: int = 2) -> TaskValidation:
     repeated: list[tuple[str, list[Outcomes]]] = [("baseline", [{"": result.outcome.value} for result in baselines])]
     repeated += _by_check(context, [outcomes for _, outcomes in baseline_runs if outcomes])
     reference, why, gradings = _grade_reference(context, times)
-    repeated += _by_check(context, [_mandatory(graded) for graded in gradings])
+    repeated += _by_check(
+        context,
+        [
+            {result.check.id: result.decided for result in graded.checks if result.check.mandatory}
+            for graded in gradings
+        ],
+    )
     flaky, blocking = find_flakes(context, repeated)
-    state = _common([result.outcome.value for result in baselines])
+    stable = len({result.outcome for result in baselines}) == 1
+    state = baselines[0].outcome.value if stable else "mixed"
     problems = [
         *([f"the baseline must fail but passes: {baselines[0].why}"] if state == "pass" else []),
         *(["the baseline fails in some runs and passes in others"] if state == "mixed" else []),
@@ -192,14 +199,6 @@ def why_not(refused: Acceptance) -> str:
             return f"{result.check.id}: {result.decided.why}{failing}"
     severe = (finding for finding in refused.findings if finding.severity in {"gate", "error"})
     return next((f"{finding.rule}: {finding.detail}" for finding in severe), "")
-
-
-def _mandatory(graded: Acceptance) -> Mapping[str, CheckOutcome]:
-    return {result.check.id: result.decided for result in graded.checks if result.check.mandatory}
-
-
-def _common(values: Sequence[str]) -> str:
-    return values[0] if len(set(values)) == 1 else "mixed"
 
 
 # --- flakes -----------------------------------------------------------------------------------------------------------

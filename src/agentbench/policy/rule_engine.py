@@ -38,15 +38,8 @@ Monitor = Callable[[int, Payload], tuple[Trip, ...]]
 
 
 BREAKERS: tuple[Callable[[], Breaker], ...] = (
-    Backpressure,
-    CommandCeiling,
-    FailedWrites,
-    RepeatedCalls,
-    RepeatedInstalls,
-    Oscillation,
-    NoProgress,
-    Dominance,
-)
+    Backpressure, CommandCeiling, FailedWrites, RepeatedCalls, RepeatedInstalls, Oscillation, NoProgress, Dominance,
+)  # fmt: skip
 """Every breaker, in the order they are asked. `Violations` is separate: it counts the monitors' decisions."""
 
 

@@ -142,7 +142,7 @@ def recompute(
 
 def _decided(verdict: Verdict) -> dict[str, Json]:
     """Return the decisions of a verdict by their path in the record."""
-    parts, progress, ending = verdict.components, verdict.progress, verdict.termination
+    progress, ending = verdict.progress, verdict.termination
     decided: dict[str, Json] = {
         "result.passed": verdict.passed,
         "result.failure_reason": verdict.reason,
@@ -152,10 +152,7 @@ def _decided(verdict: Verdict) -> dict[str, Json]:
         "run_badge": verdict.run_badge,
         "needs_review": verdict.needs_review,
         "score": verdict.score.value if verdict.score else None,
-        "components.correctness": parts.correctness,
-        "components.validity": parts.validity,
-        "components.safety": parts.safety,
-        "components.efficiency": parts.efficiency,
+        **{f"components.{name}": value for name, value in asdict(verdict.components).items()},
         "progress.f2p_passed": progress.f2p_passed,
         "progress.f2p_total": progress.f2p_total,
         "progress.p2p_kept": progress.p2p_kept,
