@@ -12,7 +12,8 @@ from unittest import mock
 
 import pytest
 
-from agentbench.authoring.commit.from_commit import CreatedTask, TaskRequest, from_commit
+from agentbench.authoring.commit.commit_reader import TaskRequest
+from agentbench.authoring.commit.from_commit import CreatedTask, from_commit
 from agentbench.authoring.harvest.harvest import HarvestRequest, harvest
 from agentbench.authoring.task_lock import TaskExists, TaskLocation, locked_draft, publish
 from agentbench.contract.load import load_task

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from agentbench.acceptance.inspection.inspect_patch import InspectedPatch, inspect
 from agentbench.acceptance.protected import Protection, compose
-from agentbench.authoring.commit.from_commit import repository_name
+from agentbench.authoring.commit.commit_reader import repository_name
 from agentbench.authoring.commit.split import split, text_of
 from agentbench.authoring.harvest.candidates import choose
 from agentbench.core.errors import PatchInvalid, SourceError

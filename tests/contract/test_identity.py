@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from agentbench.contract.identity import Identities, identify
+from agentbench.contract.identity import identify
 from agentbench.contract.load import load_task
+from agentbench.contract.lock import Identities
 from agentbench.contract.schema import Task
 from agentbench.contract.schema_problems import keys_of, sections_of
 from tests.contract.task_folders import MINIMAL, task_with, write_task

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from agentbench.contract.load import LoadedTask, load_task
-from agentbench.contract.lock import Lock, LockedIds, LockedSource
+from agentbench.contract.lock import Identities, Lock, LockedSource
 from agentbench.workspace.source.snapshot import Snapshot, Snapshots
 from tests.workspace.reference_git import git
 
@@ -47,5 +47,5 @@ def objects(folder: Path) -> dict[str, str]:
 
 def make_lock(source: LockedSource) -> Lock:
     empty = "sha256:" + "0" * 64
-    ids = LockedIds(contract_id=empty, task_digest=empty, acceptance_id=empty, setup_key=empty, parts={})
+    ids = Identities(contract_id=empty, task_digest=empty, acceptance_id=empty, setup_key=empty, parts={})
     return Lock(task_id="t", ids=ids, source=source)

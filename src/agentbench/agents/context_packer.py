@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from agentbench.agents.conversation import CHARS_PER_TOKEN
 from agentbench.agents.visible_tests import Failures
-from agentbench.core.python_syntax import parse as parse_python
+from agentbench.core.python_syntax import parse_or_none
 from agentbench.tools.session import Session
 
 _TITLE = "## Files the failing tests point at\n"
@@ -101,13 +101,10 @@ def _files(failures: Failures, project: Project) -> Iterator[tuple[str, str]]:
 
 def imported(path: str, text: str) -> list[str]:
     """List the files where the imports of a Python file could be in the same project, most likely first."""
-    try:
-        tree = parse_python(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+    tree = parse_or_none(text)
     candidates: list[str] = []
     package = PurePosixPath(path).parent
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Import):
             candidates += [path for alias in node.names for path in _candidates(alias.name, package)]
         elif isinstance(node, ast.ImportFrom):

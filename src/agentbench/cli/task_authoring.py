@@ -15,7 +15,8 @@ import click
 from agentbench.cli.options import FILE, FOLDER, json_option, sandbox_option, tasks_dir_option, workers_option
 
 if TYPE_CHECKING:
-    from agentbench.authoring.commit.from_commit import CreatedTask, TaskRequest
+    from agentbench.authoring.commit.commit_reader import TaskRequest
+    from agentbench.authoring.commit.from_commit import CreatedTask
     from agentbench.authoring.harvest.harvest import Harvest, HarvestRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,7 +66,7 @@ def common_options(function: F) -> F:
 
 
 def _task_request(repo: str, suite_dir: Path, common: Common) -> TaskRequest:
-    from agentbench.authoring.commit.from_commit import TaskRequest
+    from agentbench.authoring.commit.commit_reader import TaskRequest
 
     return TaskRequest(
         repo=repo,
@@ -224,7 +225,7 @@ def harvest(
 
     Results are kept in NAME.harvest.json, so the same command continues where it stopped.
     """
-    from agentbench.authoring.commit.from_commit import repository_name
+    from agentbench.authoring.commit.commit_reader import repository_name
     from agentbench.authoring.commit.task_draft import check_name
     from agentbench.authoring.harvest.harvest import HarvestRequest
     from agentbench.authoring.harvest.harvest import harvest as run_harvest

@@ -9,7 +9,7 @@ import ast
 import sys
 import warnings
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
 from agentbench.contract.task_files import TaskFileError, walk
@@ -45,20 +45,7 @@ class Complexity:
     skipped: int
 
     def as_json(self) -> dict[str, Json]:
-        return {
-            "label": LABEL,
-            "files": self.files,
-            "bytes": self.bytes,
-            "binary_files": self.binary_files,
-            "lines": self.lines,
-            "approx_tokens": self.approx_tokens,
-            "lines_by_suffix": self.lines_by_suffix,
-            "python_modules": self.python_modules,
-            "internal_imports": self.internal_imports,
-            "external_packages": self.external_packages,
-            "most_imported": self.most_imported,
-            "skipped": self.skipped,
-        }
+        return {"label": LABEL, **asdict(self)}
 
 
 def measure(folder: Path) -> Complexity:

@@ -13,12 +13,11 @@ the lock has are part of the acceptance, not of the contract: the contract is wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from agentbench.contract.lock import LOCK_NAME, Lock, LockedIds
+from agentbench.contract.lock import LOCK_NAME, Identities, Lock
 from agentbench.contract.problem import Problem
 from agentbench.contract.schema import Check, Repo
 from agentbench.contract.task_files import folder_digest, read_bytes
@@ -30,27 +29,6 @@ if TYPE_CHECKING:
 SETUP_PARTS = ("repo", "environment", "setup")
 CONTRACT_PARTS = (*SETUP_PARTS, "oracle", "policy")
 TASK_PARTS = (*CONTRACT_PARTS, "statement", "hints", "turns", "budget", "scorers", "judge", "rubric")
-
-
-@dataclass(frozen=True, slots=True)
-class Identities:
-    """The digests of a task, each `sha256:…`. `parts` has one digest per section."""
-
-    contract_id: str
-    task_digest: str
-    acceptance_id: str
-    setup_key: str
-    parts: dict[str, str]
-
-    def locked(self) -> LockedIds:
-        """Return the digests as they are written into a lock file."""
-        return LockedIds(
-            contract_id=self.contract_id,
-            task_digest=self.task_digest,
-            acceptance_id=self.acceptance_id,
-            setup_key=self.setup_key,
-            parts=self.parts,
-        )
 
 
 def identify(loaded: LoadedTask) -> Identities:
@@ -79,7 +57,7 @@ def stale_lock_problems(loaded: LoadedTask, lock: Lock) -> list[Problem]:
     changed = [name for name in TASK_PARTS if lock.ids.parts.get(name) != now.parts[name]]
     if changed:
         return [Problem(file, 0, "ids", f"stale lock: {', '.join(changed)} changed since it was written")]
-    if now.locked() != lock.ids:
+    if now != lock.ids:
         return [Problem(file, 0, "ids", "stale or edited lock: its digests do not match its contents")]
     return []
 

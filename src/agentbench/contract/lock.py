@@ -48,8 +48,8 @@ class FrozenScenario(Model):
     judge: Judge | None = None
 
 
-class LockedIds(Model):
-    """The identities at the time of locking. `parts` has a digest per section, to name what changed since."""
+class Identities(Model):
+    """The digests of a task, each `sha256:…`. `parts` has one per section; in a lock it shows what changed since."""
 
     contract_id: Digest
     task_digest: Digest
@@ -63,7 +63,7 @@ class Lock(Model):
 
     schema_version: Literal[1] = 1
     task_id: str
-    ids: LockedIds
+    ids: Identities
     source: LockedSource = LockedSource()
     image: LockedImage | None = None
     checks: dict[str, LockedCheck] = Field(default_factory=dict)

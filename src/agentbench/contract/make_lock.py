@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
-from agentbench.contract.lock import Lock, LockedCheck, LockedIds, LockedImage, LockedSource
+from agentbench.contract.lock import Identities, Lock, LockedCheck, LockedImage, LockedSource
 from agentbench.contract.task_files import TaskFileError, walk
 from agentbench.core.errors import ContractError
 
@@ -47,7 +47,9 @@ def make_lock(loaded: LoadedTask, resolved: Resolution) -> Lock:
         raise ContractError(f"{loaded.file}: cannot lock unknown checks: {', '.join(unknown)}")
     draft = Lock(
         task_id=loaded.task.id,
-        ids=LockedIds(contract_id=_UNKNOWN, task_digest=_UNKNOWN, acceptance_id=_UNKNOWN, setup_key=_UNKNOWN, parts={}),
+        ids=Identities(
+            contract_id=_UNKNOWN, task_digest=_UNKNOWN, acceptance_id=_UNKNOWN, setup_key=_UNKNOWN, parts={}
+        ),
         source=resolved.source,
         image=resolved.image,
         checks=dict(resolved.checks),
@@ -56,7 +58,7 @@ def make_lock(loaded: LoadedTask, resolved: Resolution) -> Lock:
         lockfiles=dict(resolved.lockfiles),
         env_digest=resolved.env_digest,
     )
-    return draft.model_copy(update={"ids": identify(loaded.with_lock(draft)).locked()})
+    return draft.model_copy(update={"ids": identify(loaded.with_lock(draft))})
 
 
 def lockfiles(folder: Path) -> dict[str, str]:

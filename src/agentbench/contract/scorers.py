@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -189,18 +189,9 @@ ScorerSpec: TypeAlias = (
 )
 
 SPECS: Mapping[str, type[ScorerSpec]] = {
-    "command": CommandSpec,
-    "allowed_paths": AllowedPathsSpec,
-    "forbid_paths": ForbidPathsSpec,
-    "max_files_changed": MaxFilesChangedSpec,
-    "forbid_secrets": ForbidSecretsSpec,
-    "file_exists": FileExistsSpec,
-    "tests_unmodified": TestsUnmodifiedSpec,
-    "baseline_unmodified": BaselineUnmodifiedSpec,
-    "no_new_skips": NoNewSkipsSpec,
-    "assertions_not_weakened": AssertionsNotWeakenedSpec,
-    "llm_judge": LlmJudgeSpec,
+    get_args(spec.model_fields["type"].annotation)[0]: spec for spec in get_args(ScorerSpec)
 }
+"""Models by the value of their `type`."""
 _ADAPTER: TypeAdapter[ScorerSpec] = TypeAdapter(Annotated[ScorerSpec, Field(discriminator="type")])
 
 

@@ -47,12 +47,7 @@ def load_suite(name: str, tasks_dir: Path) -> Suite:
         scenario = load_scenario(folder)
     except ContractError as error:
         problems += error.problems
-    tasks: list[LoadedTask] = []
-    for file in _task_files(folder, problems):
-        try:
-            tasks.append(load_task(file))
-        except ContractError as error:
-            problems += [problem for problem in error.problems if problem not in problems]
+    tasks = _load_tasks(folder, problems)
     problems += _suite_problems(name, tasks)
     if not tasks and not problems:
         problems.append(f"{folder}: no folder with a {TASK_NAME}")
@@ -71,12 +66,7 @@ def find_tasks(path: Path) -> tuple[LoadedTask, ...]:
     if not path.is_dir() or (path / TASK_NAME).exists() or not any(path.glob(f"*/{TASK_NAME}")):
         return (load_task(path),)
     problems: list[str] = []
-    tasks: list[LoadedTask] = []
-    for file in _task_files(path, problems):
-        try:
-            tasks.append(load_task(file))
-        except ContractError as error:
-            problems += error.problems
+    tasks = _load_tasks(path, problems)
     if problems:
         raise ContractError(f"{path}: {len(problems)} problems", problems=tuple(problems))
     return tuple(tasks)
@@ -111,6 +101,17 @@ def available(tasks_dir: Path) -> list[str]:
     except OSError:
         pass
     return sorted(names)
+
+
+def _load_tasks(folder: Path, problems: list[str]) -> list[LoadedTask]:
+    """Load the tasks in a folder, adding each problem once to `problems`."""
+    tasks: list[LoadedTask] = []
+    for file in _task_files(folder, problems):
+        try:
+            tasks.append(load_task(file))
+        except ContractError as error:
+            problems += [problem for problem in error.problems if problem not in problems]
+    return tasks
 
 
 def _task_files(folder: Path, problems: list[str]) -> list[Path]:

@@ -21,3 +21,11 @@ def parse(source: str | bytes) -> ast.Module:
     """
     with _PARSER_LOCK:
         return ast.parse(source)
+
+
+def parse_or_none(source: str | bytes) -> ast.Module | None:
+    """Parse a module, or return None if it cannot be parsed, for instance because it is Python 2."""
+    try:
+        return parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

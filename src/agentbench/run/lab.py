@@ -18,8 +18,9 @@ from typing import Self
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.agents.cli.agent import profile_of
 from agentbench.agents.cli.layer import ProgramLayer, install
-from agentbench.contract.identity import Identities, identify
+from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
+from agentbench.contract.lock import Identities
 from agentbench.contract.scorers import scorer_spec
 from agentbench.core.canonical import digest
 from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceError

@@ -22,9 +22,8 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
 
-from agentbench.contract.identity import Identities
 from agentbench.contract.load import LoadedTask
-from agentbench.contract.lock import FrozenScenario, Lock
+from agentbench.contract.lock import FrozenScenario, Identities, Lock
 from agentbench.contract.schema import Repo, Task
 from agentbench.core.errors import RecordError
 
@@ -94,7 +93,7 @@ def unpack(data: bytes, into: Path) -> Bundle:
     try:
         _extract(data, into)
         task = Task.model_validate_json((into / "task.json").read_bytes())
-        ids = Identities(**json.loads((into / "ids.json").read_text(encoding="utf-8")))
+        ids = Identities.model_validate_json((into / "ids.json").read_bytes())
         origin = json.loads((into / "origin.json").read_text(encoding="utf-8"))
         lock_file = into / "lock.json"
         lock = Lock.model_validate_json(lock_file.read_bytes()) if lock_file.exists() else None
@@ -120,7 +119,7 @@ def unpack(data: bytes, into: Path) -> Bundle:
 def _documents(loaded: LoadedTask, ids: Identities) -> Iterator[tuple[str, bytes]]:
     yield "task.json", loaded.task.model_dump_json(by_alias=True).encode()
     yield "task.yaml", loaded.text.encode("utf-8", "backslashreplace")
-    yield "ids.json", json.dumps(asdict(ids), sort_keys=True).encode()
+    yield "ids.json", json.dumps(ids.model_dump(), sort_keys=True).encode()
     yield "origin.json", json.dumps({"folder": str(loaded.folder), "statement": loaded.statement}).encode()
     if loaded.lock is not None:
         yield "lock.json", loaded.lock.model_dump_json(by_alias=True).encode()

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from agentbench.authoring.commit.commit_reader import TaskRequest, read_commit
 from agentbench.authoring.commit.comparison import Verification
-from agentbench.authoring.commit.from_commit import TaskRequest, from_commit, read_commit
+from agentbench.authoring.commit.from_commit import from_commit
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.verification import verify
 from agentbench.authoring.environment.pinning import Pinner

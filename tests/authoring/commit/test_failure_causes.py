@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agentbench.acceptance.grade import grade
+from agentbench.authoring.commit.commit_reader import TaskRequest
 from agentbench.authoring.commit.comparison import Verification, compare, with_slow_run
 from agentbench.authoring.commit.failure_causes import (
     drifted_dependencies,
@@ -18,7 +19,7 @@ from agentbench.authoring.commit.failure_causes import (
     skip_reasons,
     uses_clock,
 )
-from agentbench.authoring.commit.from_commit import CreatedTask, TaskRequest, from_commit
+from agentbench.authoring.commit.from_commit import CreatedTask, from_commit
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.verification import FailureContext, verify
 from agentbench.contract.load import load_task

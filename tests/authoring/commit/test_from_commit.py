@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.authoring.commit.from_commit import TaskRequest, from_commit, read_commit
+from agentbench.authoring.commit.commit_reader import TaskRequest, read_commit
+from agentbench.authoring.commit.from_commit import from_commit
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError, SourceError

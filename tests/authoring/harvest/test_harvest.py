@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.authoring.commit.from_commit import TaskRequest
+from agentbench.authoring.commit.commit_reader import TaskRequest
 from agentbench.authoring.harvest.candidates import Candidates, choose
 from agentbench.authoring.harvest.harvest import HarvestRequest, Ledger, Verdict, choose_heldout, harvest
 from agentbench.contract.suite import load_suite

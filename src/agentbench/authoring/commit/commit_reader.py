@@ -32,7 +32,7 @@ from agentbench.authoring.environment.detection import (
 )
 from agentbench.authoring.environment.requirements import distribution_of
 from agentbench.core.canonical import Json, digest
-from agentbench.core.python_syntax import parse as parse_python
+from agentbench.core.python_syntax import parse_or_none
 from agentbench.run.lab import Lab
 from agentbench.sandbox.environments.interpreter import installed
 from agentbench.workspace.source.history import Commit, Histories, History
@@ -247,13 +247,8 @@ def _imported(hidden: Mapping[str, tuple[bytes, bool]]) -> frozenset[str]:
     """Return the top-level modules that the hidden tests import."""
     names: set[str] = set()
     for name, (content, _) in hidden.items():
-        if not name.endswith(".py"):
-            continue
-        try:
-            tree = parse_python(content)
-        except (SyntaxError, ValueError):
-            continue
-        for node in ast.walk(tree):
+        tree = parse_or_none(content) if name.endswith(".py") else None
+        for node in ast.walk(tree) if tree is not None else ():
             if isinstance(node, ast.Import):
                 names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from agentbench.core.python_syntax import parse as parse_python
+from agentbench.core.python_syntax import parse_or_none
 
 _NETWORK = re.compile(
     r"gaierror|Name or service not known|Temporary failure in name resolution|Network is unreachable|No route to host"
@@ -85,10 +85,7 @@ def mentions_clock(sources: Iterable[bytes]) -> bool:
 
 def _functions(source: bytes) -> dict[str, str]:
     text = source.decode("utf-8", "replace")
-    try:
-        tree = parse_python(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return {}
+    tree = parse_or_none(text) or ast.Module([], [])
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     return {node.name: ast.get_source_segment(text, node) or "" for node in nodes}
 

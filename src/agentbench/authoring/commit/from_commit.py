@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.authoring.commit import statement as statements
-from agentbench.authoring.commit.commit_reader import FixCommit, TaskRequest, read_commit, repository_name, task_id_of
+from agentbench.authoring.commit.commit_reader import FixCommit, TaskRequest, read_commit, task_id_of
 from agentbench.authoring.commit.comparison import Verification
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.task_draft import NOTES_NAME, TaskDraft, write_task
@@ -32,18 +32,6 @@ from agentbench.core.errors import ContractError, InputError, SourceError
 from agentbench.run.lab import Lab
 from agentbench.workspace.source.history import Commit
 from agentbench.workspace.source.location import is_local, resolve_url
-
-__all__ = [
-    "CreatedTask",
-    "FixCommit",
-    "TaskRequest",
-    "Tell",
-    "find_created",
-    "from_commit",
-    "read_commit",
-    "repository_name",
-    "task_id_of",
-]
 
 _ENVIRONMENT_KINDS = frozenset({"fails with the fix", "tests cannot run", "dependency drift"})
 """Reasons that may disappear in another environment, for instance with today's dependencies."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agentbench.core.python_syntax import parse as parse_python
+from agentbench.core.python_syntax import parse_or_none
 
 _TRAILER = re.compile(
     r"(?i)^(signed-off-by|co-authored-by|reviewed-by|acked-by|tested-by|change-id|cherry[- ]picked from|\(cherry picked).*"
@@ -85,11 +85,8 @@ def _is_code(line: str) -> bool:
 
 def _names(source: bytes) -> set[str]:
     """Return the names that a test imports, passes as keywords or reads as attributes, except standard library ones."""
-    try:
-        tree = parse_python(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return set()
-    nodes = list(ast.walk(tree))
+    tree = parse_or_none(source)
+    nodes = list(ast.walk(tree)) if tree is not None else []
     standard = {alias.asname or alias.name.split(".")[0] for node in nodes for alias in _standard_imports(node)}
     used: set[str] = set()
     defined: set[str] = set()

@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from agentbench.core.python_syntax import parse as parse_python
+from agentbench.core.python_syntax import parse_or_none
 from agentbench.workspace.source.package_index import normal_name
 
 Read = Callable[[str], str | None]
@@ -190,13 +190,6 @@ def script_requirements(script: str, key: str) -> list[str]:
 
 def string_constants(nodes: Sequence[ast.expr]) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-
-
-def parse_or_none(text: str) -> ast.AST | None:
-    try:
-        return parse_python(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # Python 2, for instance
-        return None
 
 
 def own_names(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> list[str]:

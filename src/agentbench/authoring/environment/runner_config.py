@@ -14,12 +14,12 @@ from agentbench.authoring.environment.requirements import (
     expand_group,
     group_requirements,
     ini_of,
-    parse_or_none,
     string_constants,
     strings,
     toml_of,
     unique,
 )
+from agentbench.core.python_syntax import parse_or_none
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OWN = re.compile(r"(?:-e\s*)?\.\[([\w,. -]+)\]")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from agentbench.authoring.environment.requirements import Read
 from agentbench.core.errors import InputError
-from agentbench.core.python_syntax import parse as parse_python
+from agentbench.core.python_syntax import parse_or_none
 
 _BARE = re.compile(r"(?s)([A-Za-z_]\w*)(\[.*\])?")
 _UNITTEST = re.compile(r"(\w+) \(([\w.]+)\)")
@@ -74,8 +74,9 @@ def resolve_bare_names(tests: Sequence[str], files: Mapping[str, bytes], key: st
     ids_by_name: dict[str, dict[str, None]] = {}
     for path, content in files.items():
         if path.endswith(".py"):
-            for name, test in _functions(path, content):
-                ids_by_name.setdefault(name, {})[test] = None
+            for node, test in _definitions(content):
+                if not isinstance(node, ast.ClassDef):
+                    ids_by_name.setdefault(test.rpartition("::")[2], {})[path + test] = None
     return {test if is_pytest_id(test) else _resolve_bare_name(test, ids_by_name, files, key): test for test in tests}
 
 
@@ -94,19 +95,15 @@ def _resolve_bare_name(
     raise InputError(f"{key}: {test!r} {problem}", remedy="write its id as file::test")
 
 
-def _functions(path: str, content: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the names of functions and methods with their pytest ids."""
-    try:
-        tree = parse_python(content)
-    except (SyntaxError, ValueError, RecursionError):
-        return
-    pending: list[tuple[str, ast.AST]] = [(path, tree)]
+def _definitions(source: str | bytes) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield the functions, methods and classes of a file with their pytest ids below it (`::Case::test_a`)."""
+    pending: list[tuple[str, ast.AST]] = [("", parse_or_none(source) or ast.Module([], []))]
     while pending:
         prefix, node = pending.pop()
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield child.name, f"{prefix}::{child.name}"
-            elif isinstance(child, ast.ClassDef):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield child, f"{prefix}::{child.name}"
+            if isinstance(child, ast.ClassDef):
                 pending.append((f"{prefix}::{child.name}", child))
             elif isinstance(child, ast.If | ast.Try | ast.With | ast.ExceptHandler):
                 pending.append((prefix, child))
@@ -172,10 +169,10 @@ class _ClassFinder:
     def _search(self, qualname: str) -> str | None:
         parts = qualname.split(".")
         for split in range(len(parts) - 1, 0, -1):
-            name = ".".join(parts[split:])
+            name = "".join(f"::{part}" for part in parts[split:])
             files = [path for path in self._module_files("/".join(parts[:split])) if name in self._classes_in(path)]
             if files:
-                return f"{files[0]}::{name.replace('.', '::')}" if len(files) == 1 else None
+                return files[0] + name if len(files) == 1 else None
         return None
 
     def _module_files(self, module: str) -> list[str]:
@@ -186,22 +183,6 @@ class _ClassFinder:
 
     def _classes_in(self, path: str) -> frozenset[str]:
         if path not in self._classes:
-            self._classes[path] = frozenset(_class_names(self._read(path) or ""))
+            definitions = _definitions(self._read(path) or "")
+            self._classes[path] = frozenset(name for node, name in definitions if isinstance(node, ast.ClassDef))
         return self._classes[path]
-
-
-def _class_names(text: str) -> Iterator[str]:
-    """Yield the qualified names of all classes in a file."""
-    try:
-        tree = parse_python(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return
-    pending: list[tuple[str, ast.AST]] = [("", tree)]
-    while pending:
-        prefix, node = pending.pop()
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.ClassDef):
-                yield prefix + child.name
-                pending.append((f"{prefix}{child.name}.", child))
-            elif isinstance(child, ast.If | ast.Try | ast.With | ast.ExceptHandler):
-                pending.append((prefix, child))

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentbench.authoring.commit.from_commit import repository_name, url_from
+from agentbench.authoring.commit.commit_reader import repository_name
+from agentbench.authoring.commit.from_commit import url_from
 from agentbench.authoring.commit.statement import kind_of
 from agentbench.authoring.commit.task_draft import TaskDraft, write_task
 from agentbench.authoring.environment.detection import DetectionContext, detect

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from agentbench.authoring.commit.from_commit import TaskRequest, Tell, find_created, from_commit, task_id_of
+from agentbench.authoring.commit.commit_reader import TaskRequest, task_id_of
+from agentbench.authoring.commit.from_commit import Tell, find_created, from_commit
 from agentbench.authoring.commit.split import Kind, UnsuitableCommit
 from agentbench.authoring.commit.task_draft import check_name
 from agentbench.authoring.environment.resolver import EnvironmentResolver
