@@ -32,8 +32,7 @@ _OF_ROWS = {
         "check `base_commit` of the row; a clone of --repos may need `git fetch`"
     ),
     "check `repo.url`": "check `repo` of the row and --url (or have clones and give --repos)",
-    "give the URL it was cloned from": "import without --repos",
-    "Give the URL it was cloned from": "Import without --repos",
+    "use the URL it was cloned from": "import without --repos",
 }
 """Remedies that mention a task file, reworded for rows of a dataset."""
 
