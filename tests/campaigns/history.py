@@ -20,7 +20,7 @@ from agentbench.acceptance.inspection.inspect_patch import InspectedPatch, inspe
 from agentbench.acceptance.protected import Protection, compose
 from agentbench.authoring.commit.commit_reader import repository_name
 from agentbench.authoring.commit.split import split, text_of
-from agentbench.authoring.harvest.candidates import choose
+from agentbench.authoring.harvest.harvest import choose
 from agentbench.core.errors import PatchInvalid, SourceError
 from agentbench.sandbox.state import default_state
 from agentbench.tree.entry import Entry, FileWrite, Kind

@@ -14,6 +14,7 @@ from agentbench.core.text import printable
 from agentbench.models.faults import BudgetReached
 from agentbench.models.protocol import Model
 from agentbench.policy.termination import category_of
+from agentbench.tools.result import ToolResult
 from agentbench.tools.session import Session, SessionEnded
 from agentbench.trace.events import Termination
 
@@ -40,6 +41,14 @@ class AgentExit:
 def stopped(session: Session, why: str) -> AgentExit:
     """Return the exit of an agent that ends by its own decision, with success or without."""
     return AgentExit(TerminationCode.AGENT_STOPPED, why, (session.last_event,) if session.last_event else ())
+
+
+def program_exit(session: Session, result: ToolResult) -> AgentExit:
+    """Return the exit of an agent that is a program. If it failed, its patch is graded nevertheless."""
+    if result.ok:
+        return stopped(session, "program exited with status 0")
+    why = f"program ended with {result.error_message}"
+    return AgentExit(TerminationCode.AGENT_CRASHED, why, (session.last_event,))
 
 
 class Agent(Protocol):
@@ -85,6 +94,17 @@ class AgentSetup:
     prompt: str | None = None
     test_command: str | None = None
     """The command that runs the project's visible tests, from the task's hints."""
+
+
+def require_model(name: str, setup: AgentSetup) -> Model:
+    """Return the model of the setup.
+
+    Raises:
+        InputError: no model was given.
+    """
+    if setup.model is None:
+        raise InputError(f"agent '{name}' needs a model", remedy="set one with --model or in the variant file")
+    return setup.model
 
 
 def run_session(agent: Agent, session: Session) -> AgentExit:

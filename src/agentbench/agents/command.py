@@ -7,9 +7,9 @@ are killed when it ends. For each further turn of a session it runs again.
 
 from __future__ import annotations
 
-from agentbench.agents.base import AgentExit, AgentSetup
+from agentbench.agents.base import AgentExit, AgentSetup, program_exit
 from agentbench.core.errors import InputError
-from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.core.reasons import Observability
 from agentbench.sandbox.protocol import Mount
 from agentbench.tools.session import AgentProgram, Session
 
@@ -45,12 +45,7 @@ class CommandAgent:
             env[TURN_VARIABLE] = str(self._turn)
         if self._has_files:
             env[AGENT_FILES_VARIABLE] = AGENT_FILES_TARGET
-        result = session.run_program(AgentProgram("agent_command", self._line, env))
-        evidence = (session.last_event,)
-        if result.ok:
-            return AgentExit(TerminationCode.AGENT_STOPPED, "program exited with status 0", evidence)
-        # Its patch is graded nevertheless.
-        return AgentExit(TerminationCode.AGENT_CRASHED, f"program ended with {result.error_message}", evidence)
+        return program_exit(session, session.run_program(AgentProgram("agent_command", self._line, env)))
 
 
 def make(setup: AgentSetup) -> CommandAgent:

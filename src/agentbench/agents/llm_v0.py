@@ -6,7 +6,7 @@ user has further messages, the model ends its turn itself: failing tests can bel
 
 from __future__ import annotations
 
-from agentbench.agents.base import AgentExit, AgentSetup, stopped
+from agentbench.agents.base import AgentExit, AgentSetup, require_model, stopped
 from agentbench.agents.context_packer import list_project, pack
 from agentbench.agents.conversation import Conversation, Turn, tool_specs
 from agentbench.agents.prompt import Prompt, load_prompt
@@ -99,13 +99,14 @@ class LlmAgent:
         return result.ok
 
 
-def make(setup: AgentSetup) -> LlmAgent:
-    """Create the agent `llm_v0`.
+def make(setup: AgentSetup, name: str = "llm_v0", context_tokens: int = 0) -> LlmAgent:
+    """Create the agent.
 
     Raises:
         InputError: no model was given.
     """
-    return _make("llm_v0", setup, 0)
+    model, prompt = require_model(name, setup), load_prompt(setup.prompt or "system_v1")
+    return LlmAgent(name, model, prompt, test_command=setup.test_command, context_tokens=context_tokens)
 
 
 def make_context_packer(setup: AgentSetup) -> LlmAgent:
@@ -113,25 +114,4 @@ def make_context_packer(setup: AgentSetup) -> LlmAgent:
     tokens = setup.options.get("context_tokens", str(DEFAULT_CONTEXT_TOKENS))
     if not (tokens.isascii() and tokens.isdigit() and int(tokens)):
         raise InputError(f"options.context_tokens: expected a number of tokens, got {tokens!r}")
-    return _make("context_packer", setup, int(tokens))
-
-
-def _make(name: str, setup: AgentSetup, context_tokens: int) -> LlmAgent:
-    return LlmAgent(
-        name,
-        require_model(name, setup),
-        load_prompt(setup.prompt or "system_v1"),
-        test_command=setup.test_command,
-        context_tokens=context_tokens,
-    )
-
-
-def require_model(name: str, setup: AgentSetup) -> Model:
-    """Return the model of the setup.
-
-    Raises:
-        InputError: no model was given.
-    """
-    if setup.model is None:
-        raise InputError(f"agent '{name}' needs a model", remedy="set one with --model or in the variant file")
-    return setup.model
+    return make(setup, "context_packer", int(tokens))

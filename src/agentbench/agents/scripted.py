@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from agentbench.agents.base import AgentExit, AgentSetup
-from agentbench.contract.problem import KeyPath, Problem, did_you_mean, invalid_file
+from agentbench.contract.problem import InvalidFileError, KeyPath, Problem, did_you_mean
 from agentbench.contract.yaml_document import Document, Value, read_document
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability, TerminationCode
@@ -99,7 +99,7 @@ def load_script(path: Path) -> Script:
         turns = []
     further = tuple(_steps(document, ("turns", index), raw, problems) for index, raw in enumerate(turns))
     if problems:
-        raise invalid_file(document.file, problems)
+        raise InvalidFileError(document.file, problems)
     return Script(steps, further)
 
 
@@ -137,13 +137,7 @@ def _step(document: Document, place: KeyPath, raw: Value) -> Step | list[Problem
         problems.append(document.problem((*place, "note"), "expected text"))
     if problems or not isinstance(note, str):
         return problems
-    return _argument_problems(document, place, names[0], raw[names[0]]) or Step(
-        names[0], _arguments(raw[names[0]]), note
-    )
-
-
-def _argument_problems(document: Document, place: KeyPath, name: str, arguments: Value) -> list[Problem]:
-    """Check the arguments against the tool's definition."""
+    name, arguments = names[0], raw[names[0]]
     if not isinstance(arguments, dict):
         return [document.problem((*place, name), "expected the tool's arguments as a mapping")]
     model = TOOLS[name].arguments
@@ -154,8 +148,4 @@ def _argument_problems(document: Document, place: KeyPath, name: str, arguments:
             document.problem((*place, name, *detail["loc"]), problem_text(model, (), detail["msg"]))
             for detail in error.errors(include_url=False)
         ]
-    return []
-
-
-def _arguments(value: Value) -> dict[str, JsonValue]:
-    return dict(value) if isinstance(value, dict) else {}
+    return Step(name, dict(arguments), note)

@@ -6,13 +6,12 @@ Every delegation is an event, so that the log shows which role asked which.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agentbench.agents.base import AgentExit, AgentSetup, stopped
+from agentbench.agents.base import AgentExit, AgentSetup, require_model, stopped
 from agentbench.agents.conversation import Conversation, tool_specs
-from agentbench.agents.llm_v0 import require_model
 from agentbench.agents.prompt import load_prompt
 from agentbench.agents.visible_tests import Progress, TestRun, run_tests
 from agentbench.core.reasons import Observability
@@ -25,12 +24,7 @@ MAX_UNREADABLE = 3
 MAX_ENTRY = 12_000
 
 Role = Literal["router", "searcher", "patcher", "tester"]
-PROMPTS: Mapping[Role, str] = {
-    "router": "router_v1",
-    "searcher": "searcher_v1",
-    "patcher": "patcher_v1",
-    "tester": "tester_v1",
-}
+PROMPTS: Mapping[Role, str] = {role: f"{role}_v1" for role in get_args(Role)}
 TOOLS: Mapping[Role, tuple[str, ...]] = {
     "router": (),
     "searcher": ("list_files", "search", "read_file"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from agentbench.contract.consistency import inconsistencies
 from agentbench.contract.lock import FrozenScenario, Lock, read_lock
-from agentbench.contract.problem import Problem, invalid_file
+from agentbench.contract.problem import InvalidFileError, Problem
 from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.contract.scenario import Weights, load_scenario
 from agentbench.contract.schema import Check, Judge, Parser, Repo, Scorer, Task
@@ -79,16 +80,14 @@ class LoadedTask:
 
     @property
     def wall(self) -> Limit:
-        return _smaller(
-            Limit(self.task.environment.timeout_sec, "environment.timeout_sec"),
-            Limit(self.task.budget.wall_sec, "budget.wall_sec"),
-        )
+        timeout = Limit(self.task.environment.timeout_sec, "environment.timeout_sec")
+        return min(timeout, Limit(self.task.budget.wall_sec, "budget.wall_sec"), key=attrgetter("value"))
 
     @property
     def tool_calls(self) -> Limit:
         steps = Limit(self.task.agent.max_steps, "agent.max_steps")
         calls = self.task.budget.tool_calls
-        return steps if calls is None else _smaller(steps, Limit(calls, "budget.tool_calls"))
+        return steps if calls is None else min(steps, Limit(calls, "budget.tool_calls"), key=attrgetter("value"))
 
     @property
     def wall_sec(self) -> int:
@@ -150,7 +149,7 @@ def load_task(path: Path, *, use_lock: bool = True) -> LoadedTask:
         problems += inconsistencies(document, validated.model, folder, validated.guessed)
     task = validated.model
     if problems or task is None:
-        raise invalid_file(document.file, problems)
+        raise InvalidFileError(document.file, problems)
     # Absolute from here on, so that a loaded task does not depend on the working directory.
     folder = folder.absolute()
     scenario = load_scenario(folder.parent)
@@ -185,9 +184,9 @@ def _task_file(path: Path) -> Path:
                 entry.name for entry in path.iterdir() if entry.name in {"task.yml", "Task.yaml", "task.yaml.txt"}
             ]
             hint = f"; rename {similar[0]} to {TASK_NAME}" if similar else ""
-            raise invalid_file(str(path), [Problem(str(path), 0, "", f"no {TASK_NAME} in this folder{hint}")])
+            raise InvalidFileError(str(path), [Problem(str(path), 0, "", f"no {TASK_NAME} in this folder{hint}")])
     except (OSError, ValueError) as error:
-        raise invalid_file(str(path), [Problem(str(path), 0, "", f"cannot read: {error}")]) from None
+        raise InvalidFileError(str(path), [Problem(str(path), 0, "", f"cannot read: {error}")]) from None
     return file
 
 
@@ -199,10 +198,10 @@ def _statement(document: Document, task: Task, folder: Path) -> str:
             text = read_bytes(folder / task.statement_file, MAX_TEXT_BYTES).decode("utf-8-sig")
         except UnicodeDecodeError:
             problem = document.problem(("statement_file",), f"{task.statement_file} is not UTF-8 text")
-            raise invalid_file(document.file, [problem]) from None
+            raise InvalidFileError(document.file, [problem]) from None
         if not text.strip() or "\0" in text:
             problem = document.problem(("statement_file",), f"expected some text; {task.statement_file} has none")
-            raise invalid_file(document.file, [problem])
+            raise InvalidFileError(document.file, [problem])
         return text.replace("\r\n", "\n")
     return _default_statement(task)
 
@@ -232,10 +231,6 @@ def _with_locked_ids(check: Check, lock: Lock) -> Check:
     return check.model_copy(update={"fail_to_pass": locked.fail_to_pass, "pass_to_pass": locked.pass_to_pass})
 
 
-def _smaller(first: Limit, second: Limit) -> Limit:
-    return second if second.value < first.value else first
-
-
 def _locked(loaded: LoadedTask, lock: Lock) -> LoadedTask:
     # Imported here because identity imports this module.
     from agentbench.contract.identity import stale_lock_problems  # noqa: PLC0415
@@ -243,7 +238,7 @@ def _locked(loaded: LoadedTask, lock: Lock) -> LoadedTask:
     locked = loaded.with_lock(lock)
     problems = stale_lock_problems(locked, lock)
     if problems:
-        error = invalid_file(str(loaded.folder), problems)
+        error = InvalidFileError(str(loaded.folder), problems)
         error.remedy = f"review the change, then run `ab task lock {loaded.folder}`"
         raise error
     return locked

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from agentbench.contract.problem import Problem, dotted, invalid_file
+from agentbench.contract.problem import InvalidFileError, Problem, dotted
 from agentbench.contract.schema import Judge, Model, Scorer
 from agentbench.contract.task_files import TaskFileError, regular
 from agentbench.core.atomic_file import write_atomic
@@ -100,7 +100,7 @@ def read_lock(folder: Path) -> Lock | None:
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         problems = [Problem(file, 0, dotted(detail["loc"]), detail["msg"].lower()) for detail in details]
-        raise invalid_file(file, problems) from None
+        raise InvalidFileError(file, problems) from None
     except (ValueError, RecursionError) as error:
         raise _invalid(file, f"invalid lock: {error}") from None
 
@@ -121,7 +121,7 @@ def write_lock(folder: Path, lock: Lock) -> Path:
 
 
 def _invalid(file: str, message: str, line: int = 0) -> ContractError:
-    error = invalid_file(file, [Problem(file, line, "", message)])
+    error = InvalidFileError(file, [Problem(file, line, "", message)])
     error.remedy = "recreate it with `ab task lock`"
     return error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,22 +34,16 @@ class Problem:
 
 
 class InvalidFileError(ContractError):
-    """A file with problems. `problems` has them as text, `details` as objects."""
+    """A file with problems, ordered by line. `problems` has them as text, `details` as objects."""
 
-    def __init__(self, message: str, details: tuple[Problem, ...], *, more: int = 0) -> None:
-        lines = tuple(str(problem) for problem in details)
-        if more:
-            lines = (*lines, f"and {more} more problems")
-        super().__init__(message, problems=lines)
-        self.details = details
-
-
-def invalid_file(file: str, problems: Sequence[Problem]) -> InvalidFileError:
-    """Build the error that lists all problems of a file, ordered by line."""
-    ordered = sorted(set(problems))
-    count = "1 problem" if len(ordered) == 1 else f"{len(ordered)} problems"
-    more = max(0, len(ordered) - MAX_SHOWN)
-    return InvalidFileError(printable(f"{file}: {count}"), tuple(ordered[:MAX_SHOWN]), more=more)
+    def __init__(self, file: str, problems: Iterable[Problem]) -> None:
+        ordered = sorted(set(problems))
+        count = "1 problem" if len(ordered) == 1 else f"{len(ordered)} problems"
+        self.details = tuple(ordered[:MAX_SHOWN])
+        lines = [str(problem) for problem in self.details]
+        if len(ordered) > MAX_SHOWN:
+            lines.append(f"and {len(ordered) - MAX_SHOWN} more problems")
+        super().__init__(printable(f"{file}: {count}"), problems=tuple(lines))
 
 
 def dotted(path: KeyPath) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agentbench.contract.problem import invalid_file
+from agentbench.contract.problem import InvalidFileError
 from agentbench.contract.schema import Judge, Model, Scorer
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.scorers import scorer_list_problems
@@ -47,12 +47,12 @@ def load_scenario(suite_folder: Path) -> Scenario:
     validated = validate_document(document, Scenario)
     scenario, problems = validated.model, list(validated.problems)
     if scenario is None or problems:
-        raise invalid_file(document.file, problems)
+        raise InvalidFileError(document.file, problems)
     weights = scenario.weights
     total = weights.minimal + weights.trace + weights.maintainability
     if not math.isclose(total, 1.0, abs_tol=1e-9):
         problems.append(document.problem(("weights",), f"expected weights that sum to 1; they sum to {total:g}"))
     problems += [document.problem(path, message) for path, message in scorer_list_problems(scenario.scorers)]
     if problems:
-        raise invalid_file(document.file, problems)
+        raise InvalidFileError(document.file, problems)
     return scenario

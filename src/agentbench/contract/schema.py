@@ -19,13 +19,8 @@ Hex64 = Annotated[str, StringConstraints(pattern=r"^(sha256:)?[0-9a-f]{64}$")]
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 
 DEFAULT_GENERATED = (
-    "**/__pycache__/**",
-    "**/.pytest_cache/**",
-    "**/*.pyc",
-    "**/*.egg-info/**",
-    ".venv/**",
-    "build/**",
-)
+    "**/__pycache__/**", "**/.pytest_cache/**", "**/*.pyc", "**/*.egg-info/**", ".venv/**", "build/**",
+)  # fmt: skip
 """Files that tools create: kept as evidence, but not part of the patch, its size or its scope."""
 
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import yaml
 
-from agentbench.contract.problem import KeyPath, Problem, dotted, invalid_file
+from agentbench.contract.problem import InvalidFileError, KeyPath, Problem, dotted
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 
@@ -103,12 +103,12 @@ def read_document(path: Path, shown: str | None = None) -> Document:
     file = shown if shown is not None else str(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise invalid_file(file, [Problem(file, 0, "", "expected a regular file")])
+            raise InvalidFileError(file, [Problem(file, 0, "", "expected a regular file")])
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise invalid_file(file, [Problem(file, 0, "", f"cannot read: {reason}")]) from None
+        raise InvalidFileError(file, [Problem(file, 0, "", f"cannot read: {reason}")]) from None
     return parse_document(data, file)
 
 
@@ -119,26 +119,26 @@ def parse_document(data: bytes, file: str) -> Document:
         ContractError: they do not.
     """
     if len(data) > MAX_BYTES:
-        raise invalid_file(file, [Problem(file, 0, "", f"larger than {MAX_BYTES // 1024**2} MiB")])
+        raise InvalidFileError(file, [Problem(file, 0, "", f"larger than {MAX_BYTES // 1024**2} MiB")])
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise invalid_file(file, [Problem(file, line, "", "not UTF-8 text; save the file as UTF-8")]) from None
+        raise InvalidFileError(file, [Problem(file, line, "", "not UTF-8 text; save the file as UTF-8")]) from None
     try:
         node = _compose(text)
     except _Unreadable as error:
-        raise invalid_file(file, [Problem(file, error.line, "", error.message)]) from None
+        raise InvalidFileError(file, [Problem(file, error.line, "", error.message)]) from None
     if node is None:
-        raise invalid_file(file, [Problem(file, 1, "", "empty file; expected a mapping of keys to values")])
+        raise InvalidFileError(file, [Problem(file, 1, "", "empty file; expected a mapping of keys to values")])
     if node.pairs is None:
-        raise invalid_file(
+        raise InvalidFileError(
             file, [Problem(file, node.line, "", "expected a mapping of keys to values at the top level")]
         )
     builder = _Builder(file)
     value = builder.build(node, ())
     if builder.full or not isinstance(value, dict):
-        raise invalid_file(file, builder.problems)
+        raise InvalidFileError(file, builder.problems)
     return Document(file, text, value, builder.lines, builder.plain, tuple(builder.problems))
 
 

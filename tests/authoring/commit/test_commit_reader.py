@@ -13,7 +13,7 @@ from agentbench.authoring.commit.comparison import Verification
 from agentbench.authoring.commit.from_commit import from_commit
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.verification import verify
-from agentbench.authoring.environment.pinning import Pinner
+from agentbench.authoring.environment.resolver import Pinner
 from agentbench.contract.load import load_task
 from agentbench.core.package_settings import PackageSettings
 from agentbench.run.lab import Lab, PreparedTask

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -58,7 +57,7 @@ def test_unsteady_tests_are_deselected(repo: Path, lab: Lab, monkeypatch: pytest
     def unsteady(*given: Any) -> Verification:
         verification = compare(*given)
         kept = tuple(test for test in verification.pass_to_pass if test != flaking)
-        return dataclasses.replace(verification, pass_to_pass=kept, unsteady=(flaking,))
+        return verification.model_copy(update={"pass_to_pass": kept, "unsteady": (flaking,)})
 
     monkeypatch.setattr("agentbench.authoring.commit.verification.compare", unsteady)
     test = "def test_odd():\n    assert half(3) == 1.5\n\n\n"
@@ -96,7 +95,9 @@ def test_flaky_tests_that_read_the_clock_are_timing_dependent(repo: Path, lab: L
 
 
 def test_failure_on_a_slow_processor_is_timing_dependent() -> None:
-    verification = Verification(("new",), ("old", "timed"), (), 1.0, 4)
+    verification = Verification(
+        fail_to_pass=("new",), pass_to_pass=("old", "timed"), unsteady=(), duration_sec=1.0, runs=4
+    )
     kept = with_slow_run(verification, {"new": "passed", "old": "passed", "timed": "failed"})
     assert (kept.pass_to_pass, kept.unsteady, kept.runs) == (("old",), ("timed",), 5)
     with pytest.raises(UnsuitableCommit, match="slow processor: new") as caught:

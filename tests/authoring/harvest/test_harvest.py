@@ -13,8 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.authoring.commit.commit_reader import TaskRequest
-from agentbench.authoring.harvest.candidates import Candidates, choose
-from agentbench.authoring.harvest.harvest import HarvestRequest, Ledger, Verdict, choose_heldout, harvest
+from agentbench.authoring.harvest.harvest import (
+    Candidates,
+    HarvestRequest,
+    Ledger,
+    Verdict,
+    choose,
+    choose_heldout,
+    harvest,
+)
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import InputError
 from agentbench.run.lab import Lab

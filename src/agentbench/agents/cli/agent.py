@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from agentbench.agents.base import AgentExit, AgentSetup
+from agentbench.agents.base import AgentExit, AgentSetup, program_exit, require_model
 from agentbench.agents.cli.profiles import PRIVATE, PROFILES, Profile
 from agentbench.agents.command import BRIEFING_TARGET, BRIEFING_VARIABLE
 from agentbench.core.errors import InputError
-from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.core.reasons import Observability
 from agentbench.tools.session import AgentProgram, Session
 
 PREFIX = "cli:"
@@ -32,14 +32,8 @@ class CliAgent:
             session.place(f"{PRIVATE}/{name}", filled.encode())
         env = {name: self._profile.rendered(text, model=self._model) for name, text in self._profile.env.items()}
         line = self._profile.rendered(self._profile.line, model=self._model)
-        result = session.run_program(
-            AgentProgram(self.name.replace(":", "_"), line, {**env, BRIEFING_VARIABLE: BRIEFING_TARGET})
-        )
-        evidence = (session.last_event,)
-        if result.ok:
-            return AgentExit(TerminationCode.AGENT_STOPPED, "program exited with status 0", evidence)
-        # Its patch is graded nevertheless.
-        return AgentExit(TerminationCode.AGENT_CRASHED, f"program ended with {result.error_message}", evidence)
+        env[BRIEFING_VARIABLE] = BRIEFING_TARGET
+        return program_exit(session, session.run_program(AgentProgram(self.name.replace(":", "_"), line, env)))
 
 
 def profile_of(agent: str) -> Profile | None:
@@ -53,18 +47,8 @@ def make(profile: Profile, setup: AgentSetup) -> CliAgent:
     Raises:
         InputError: no model was given, or its name is unsafe in a shell line.
     """
-    if setup.model is None:
-        msg = f"agent '{PREFIX}{profile.name}' needs a model"
-        raise InputError(msg, remedy="set one with --model or in the variant file")
-    return CliAgent(profile, _checked_name(setup.model.name))
-
-
-def _checked_name(model: str) -> str:
-    """Check that a model's name is one plain word, since it becomes part of shell lines and configuration files.
-
-    Raises:
-        InputError: it is not.
-    """
+    model = require_model(f"{PREFIX}{profile.name}", setup).name
+    # The name becomes part of shell lines and configuration files, so it must be one plain word.
     if not model or not all(char.isalnum() or char in "._:/@+-" for char in model) or not model.isascii():
         raise InputError(f"invalid model name {model!r} for a command line agent: use only letters, digits and ._:/@+-")
-    return model
+    return CliAgent(profile, model)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
 
 from agentbench.authoring.commit.split import UnsuitableCommit
 
@@ -14,10 +14,10 @@ MAX_UNSTEADY = 25
 """More unsteady tests than this make a commit unsuitable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """Required tests of a commit, established by repeated runs."""
+class Verification(BaseModel):
+    """Required tests of a commit, established by repeated runs. Cached as JSON."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
     unsteady: tuple[str, ...]
@@ -65,7 +65,14 @@ def compare(
     pass_to_pass = tuple(test for test in passing if before[0].get(test) == "passed")
     left_out = (*unsteady, *sorted(changing))
     tolerance = _tolerance(max(len([test for test in run if test in renamed]) for run in (*before, *after)), len(tests))
-    return Verification(fail_to_pass, pass_to_pass, left_out, duration_sec, len(before) + len(after), tolerance)
+    return Verification(
+        fail_to_pass=fail_to_pass,
+        pass_to_pass=pass_to_pass,
+        unsteady=left_out,
+        duration_sec=duration_sec,
+        runs=len(before) + len(after),
+        tolerance=tolerance,
+    )
 
 
 def with_slow_run(verification: Verification, slow: Mapping[str, str]) -> Verification:
@@ -78,11 +85,12 @@ def with_slow_run(verification: Verification, slow: Mapping[str, str]) -> Verifi
     if timed:
         raise timing_dependent(timed, "fail on a slow processor")
     unsteady = tuple(test for test in verification.pass_to_pass if slow.get(test) != "passed")
-    return dataclasses.replace(
-        verification,
-        pass_to_pass=tuple(test for test in verification.pass_to_pass if test not in unsteady),
-        unsteady=(*verification.unsteady, *unsteady),
-        runs=verification.runs + 1,
+    return verification.model_copy(
+        update={
+            "pass_to_pass": tuple(test for test in verification.pass_to_pass if test not in unsteady),
+            "unsteady": (*verification.unsteady, *unsteady),
+            "runs": verification.runs + 1,
+        }
     )
 
 

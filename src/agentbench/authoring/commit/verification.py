@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
-
 from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.checks.exit_status import OUT_OF_MEMORY
 from agentbench.acceptance.checks.pytest.base_survey import (
@@ -140,13 +138,8 @@ def verify(
     runs = _VerificationRuns(context, failure_context or FailureContext())
     times = max(2, repeats)
     # Successful verifications are cached by contract and environment for the next harvest; failed ones are not.
-    cached, _ = load_or_make(
-        context.cache,
-        runs.key(times),
-        _CachedVerification,
-        lambda: _CachedVerification(**dataclasses.asdict(runs.run(times))),
-    )
-    return Verification(**cached.model_dump())
+    verification, _ = load_or_make(context.cache, runs.key(times), Verification, lambda: runs.run(times))
+    return verification
 
 
 def _requiring(context: GradingContext, test: str) -> GradingContext:
@@ -156,18 +149,6 @@ def _requiring(context: GradingContext, test: str) -> GradingContext:
     oracle = loaded.task.oracle.model_copy(update={"checks": checks})
     task = loaded.task.model_copy(update={"oracle": oracle})
     return dataclasses.replace(context, loaded=dataclasses.replace(loaded, task=task))
-
-
-class _CachedVerification(BaseModel):
-    """A verification in the cache."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    fail_to_pass: tuple[str, ...]
-    pass_to_pass: tuple[str, ...]
-    unsteady: tuple[str, ...]
-    duration_sec: float
-    runs: int
-    tolerance: float
 
 
 class _VerificationRuns:

@@ -17,7 +17,7 @@ from agentbench.core.package_settings import PackageSettings, host_settings
 from agentbench.workspace.source.package_index import Release, find_project, normal_name, version_of
 
 _FINAL = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.post(\d+))?")
-_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9._+!-]*)")
+PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9._+!-]*)")
 TOOLS = ("pip", "setuptools", "wheel", "pytest", "pluggy", "iniconfig", "packaging", "attrs", "py")
 """Distributions that nearly every environment has; constrained from the start to save a round."""
 ADOPTION_DAYS = 180
@@ -91,7 +91,7 @@ class ReleaseDates:
         """Return the installed distributions that were released after a day, as `name==version`."""
         newer = []
         for line in freeze:
-            match = _PIN.fullmatch(line.strip())
+            match = PIN.fullmatch(line.strip())
             newest = self.newest(match[1], day) if match else None
             if match and newest is not None and order_of(match[2]) > order_of(newest):
                 newer.append(match[0])

@@ -1,4 +1,4 @@
-"""Install candidate environments for a commit's tests, starting with the project's own requirements on its day.
+"""Install and pin candidate environments for a commit's tests, starting with the project's own requirements on its day.
 
 A lock that worked for one commit is reused for commits with the same packaging on days with the same releases.
 """
@@ -18,8 +18,7 @@ from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.task_draft import TaskDraft, write_task
 from agentbench.authoring.commit.verification import prepare
 from agentbench.authoring.environment.detection import DetectedSetup, InstallPlan
-from agentbench.authoring.environment.pinning import Pinner
-from agentbench.authoring.environment.release_dates import TOOLS, ReleaseDates, day_for, with_constraints
+from agentbench.authoring.environment.release_dates import PIN, TOOLS, ReleaseDates, day_for, with_constraints
 from agentbench.authoring.environment.requirements import (
     distribution_of,
     lines_for_module,
@@ -28,11 +27,72 @@ from agentbench.authoring.environment.requirements import (
     unique,
 )
 from agentbench.core.canonical import Json, digest
+from agentbench.core.errors import SourceError
+from agentbench.core.package_settings import PackageSettings, host_settings
 from agentbench.run.lab import Lab, PreparedTask
-from agentbench.workspace.source.package_index import normal_name
+from agentbench.workspace.source.package_index import Release, find_release, normal_name
 
 ROUNDS = 4
+_LOCK_FILE = '"$HOME/requirements.lock"'
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*\w)?")
+
+
+@dataclass
+class Pinner:
+    """Looks up digests on the configured indexes, once per release."""
+
+    settings: PackageSettings = field(default_factory=host_settings)
+    _known: dict[str, list[Release]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def commands(
+        self, freeze: Sequence[str], python: str, *, editable: Sequence[str], limits: Sequence[str] = ()
+    ) -> tuple[str, ...] | None:
+        """Return setup commands that install exactly what `pip freeze` listed, or None if something cannot be pinned.
+
+        `limits` constrain what build backends install for themselves.
+        """
+        lines: list[str] = []
+        for line in freeze:
+            text = line.strip()
+            if not text or text.startswith(("#", "-e ", "-e\t")):
+                continue
+            match = PIN.fullmatch(text)
+            digests = self._digests(match[1], match[2], python) if match else []
+            if not digests:
+                return None
+            lines.append(f"{text} " + " ".join(f"--hash=sha256:{digest}" for digest in digests))
+        if not lines:
+            return None
+        install = f"python -m pip install --no-deps --require-hashes -r {_LOCK_FILE}"
+        projects = " ".join(f"-e {shlex.quote(project)}" for project in editable)
+        lock = f"cat > {_LOCK_FILE} <<'LOCK'\n" + "\n".join(sorted(lines)) + f"\nLOCK\n{install}"
+        return (
+            lock,
+            *(with_constraints([f"python -m pip install --no-deps {projects}"], limits) if editable else ()),
+        )
+
+    def _digests(self, name: str, version: str, python: str) -> list[str]:
+        request = f"pypi:{name}=={version}"
+        with self._lock:
+            known = self._known.get(request)
+        if known is None:
+            try:
+                known, _ = find_release(request, self.settings)
+            except SourceError:
+                known = []
+            with self._lock:
+                self._known[request] = known
+        tag = "cp" + python.replace(".", "")
+        fitting = [release for release in known if release.sha256 and _may_fit(release.filename, tag)]
+        return list(dict.fromkeys(release.sha256 for release in fitting if release.sha256))
+
+
+def _may_fit(filename: str, tag: str) -> bool:
+    """Return whether a file is a source distribution, a pure wheel, or a wheel for this interpreter on Linux."""
+    if not filename.endswith(".whl"):
+        return True
+    return filename.endswith("-any.whl") or ("linux" in filename and (tag in filename or "abi3" in filename))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +133,6 @@ class _KnownLock:
     plan: str
     remark: str
     newer: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Installed:
-    """An environment before pinning. `limits` are the constraints that kept newer releases out."""
-
-    draft: TaskDraft
-    prepared: PreparedTask
-    limits: tuple[str, ...]
 
 
 @dataclass
@@ -169,15 +220,22 @@ class EnvironmentResolver:
         return None
 
     def _resolve(self, request: EnvironmentRequest, plan: InstallPlan, day: str, lab: Lab) -> PreparedEnvironment:
-        installed = self._install(request, plan, day, lab)
-        listing = freeze(installed.prepared)
+        draft, prepared, limits = self._install(request, plan, day, lab)
+        listing = freeze(prepared)
         commit_day = day or day_for(request.date, request.draft.python or "")
         newer = self.releases.newer(listing, commit_day)
         remark = self._remark(listing, day, commit_day, newer)
-        draft, prepared, pinned = installed.draft, installed.prepared, False
+        commands = None
         if request.pin:
-            draft, prepared, pinned = self._pin(request, installed, lab)
-        if pinned and day:
+            editable = request.detected.editable
+            commands = self.pinner.commands(listing, draft.python or "", editable=editable, limits=limits)
+        if commands is not None:
+            pinned = dataclasses.replace(draft, setup=commands)
+            try:
+                draft, prepared = pinned, prepare(write_task(pinned, request.folder), lab)
+            except UnsuitableCommit:
+                prepared = prepare(write_task(draft, request.folder), lab)
+        if day and draft.setup == commands:
             lock = _KnownLock(day, draft.setup, tuple(listing), plan.name, remark, newer)
             with self._lock:
                 self._known_locks.setdefault(_key(request), []).append(lock)
@@ -185,8 +243,13 @@ class EnvironmentResolver:
         undated = tuple(line for line in listing if normal_name(line.split("==")[0]) in without_dates)
         return PreparedEnvironment(draft, prepared, plan.name, remark, newer, undated)
 
-    def _install(self, request: EnvironmentRequest, plan: InstallPlan, day: str, lab: Lab) -> _Installed:
-        """Install a plan. With a day, repeat until no release after that day is left that nothing pins."""
+    def _install(
+        self, request: EnvironmentRequest, plan: InstallPlan, day: str, lab: Lab
+    ) -> tuple[TaskDraft, PreparedTask, tuple[str, ...]]:
+        """Install a plan; also return the constraints that kept newer releases out.
+
+        With a day, repeat until no release after that day is left that nothing pins.
+        """
         own = {normal_name(name) for name in request.detected.own}
         with self._lock:
             names = {normal_name(name) for name in (*self._names, *request.detected.named)} - own
@@ -195,12 +258,12 @@ class EnvironmentResolver:
             rounds += 1
             limits = self._limits(names, day, plan)
             draft = dataclasses.replace(request.draft, setup=with_constraints(plan.commands, limits), env=plan.env)
-            installed = _Installed(draft, prepare(write_task(draft, request.folder), lab), limits)
-            new = {normal_name(line.split("==")[0]) for line in freeze(installed.prepared) if "==" in line} - own
+            prepared = prepare(write_task(draft, request.folder), lab)
+            new = {normal_name(line.split("==")[0]) for line in freeze(prepared) if "==" in line} - own
             with self._lock:
                 self._names |= new
             if not day or rounds == ROUNDS or self._limits(names | new, day, plan) == limits:
-                return installed
+                return draft, prepared, limits
             names |= new
 
     def _limits(self, names: Iterable[str], day: str, plan: InstallPlan) -> tuple[str, ...]:
@@ -218,22 +281,6 @@ class EnvironmentResolver:
         if without_dates:
             parts.append(f"The newest, because no index publishes their upload times: {', '.join(without_dates)}.")
         return " ".join(parts)
-
-    def _pin(
-        self, request: EnvironmentRequest, installed: _Installed, lab: Lab
-    ) -> tuple[TaskDraft, PreparedTask, bool]:
-        """Reinstall the environment by versions and digests, if everything in it can be pinned."""
-        draft, listing = installed.draft, freeze(installed.prepared)
-        commands = self.pinner.commands(
-            listing, draft.python or "", editable=request.detected.editable, limits=installed.limits
-        )
-        if commands is None:
-            return draft, installed.prepared, False
-        pinned = dataclasses.replace(draft, setup=commands)
-        try:
-            return pinned, prepare(write_task(pinned, request.folder), lab), True
-        except UnsuitableCommit:
-            return draft, prepare(write_task(draft, request.folder), lab), False
 
 
 def _lock_file_plans(detected: DetectedSetup) -> tuple[InstallPlan, ...]:

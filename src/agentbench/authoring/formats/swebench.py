@@ -20,7 +20,7 @@ from agentbench.authoring.commit.task_draft import TaskDraft, write_task
 from agentbench.authoring.environment.detection import DetectionContext, detect
 from agentbench.authoring.formats.django.test_command import is_runner_file
 from agentbench.authoring.formats.row_ids import parse_ids
-from agentbench.authoring.formats.swebench_tests import RowIds, is_exportable, quoted, read_origin, row_tests
+from agentbench.authoring.formats.swebench_tests import is_exportable, quoted, read_origin, row_tests
 from agentbench.authoring.task_lock import TaskLocation, locked_draft, publish
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
@@ -258,8 +258,7 @@ def _write_with_hidden(draft: TaskDraft, instance: Instance, folder: Path, lab: 
         }
         if not hidden:
             raise InputError(f"{instance.id}: test_patch adds or changes no files")
-        ids = RowIds(instance.fail_to_pass, instance.pass_to_pass)
-        tests = row_tests(ids, hidden, PatchedTree(tree, writes))
+        tests = row_tests(instance.fail_to_pass, instance.pass_to_pass, hidden, PatchedTree(tree, writes))
     write_task(tests.complete(draft, hidden), folder)
     tests.write_origin(instance.repo, folder)
 

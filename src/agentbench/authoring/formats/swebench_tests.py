@@ -60,41 +60,30 @@ def quoted(words: Iterable[str]) -> str:
     return " ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in words)
 
 
-@dataclass(frozen=True, slots=True)
-class RowIds:
-    """FAIL_TO_PASS and PASS_TO_PASS of a row."""
-
-    fail_to_pass: tuple[str, ...]
-    pass_to_pass: tuple[str, ...]
-    all: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "all", (*self.fail_to_pass, *self.pass_to_pass))
-
-    def mapped(self, map_ids: _MapIds, django_run: django_runner.DjangoRun | None = None) -> RowTests:
-        fail_to_pass = map_ids(self.fail_to_pass, "FAIL_TO_PASS")
-        return RowTests(fail_to_pass, map_ids(self.pass_to_pass, "PASS_TO_PASS"), django_run)
-
-
-def row_tests(ids: RowIds, hidden: Hidden, patched: Tree) -> RowTests:
+def row_tests(fail_to_pass: Sequence[str], pass_to_pass: Sequence[str], hidden: Hidden, patched: Tree) -> RowTests:
     """Decide how to run the tests of a row. `patched` is the base repository with `test_patch`, which wrote `hidden`.
 
     Raises:
         InputError: the ids cannot be run; with a remedy.
     """
-    if all(is_pytest_id(test) for test in ids.all):
-        return ids.mapped(_unchanged)
+
+    def mapped(map_ids: _MapIds, django_run: django_runner.DjangoRun | None = None) -> RowTests:
+        return RowTests(map_ids(fail_to_pass, "FAIL_TO_PASS"), map_ids(pass_to_pass, "PASS_TO_PASS"), django_run)
+
+    ids = (*fail_to_pass, *pass_to_pass)
+    if all(is_pytest_id(test) for test in ids):
+        return mapped(_unchanged)
     paths = [entry.path.decode("utf-8", "surrogateescape") for entry in patched.entries()]
     if django_runner.has_django_runner(paths):
-        return ids.mapped(_unchanged, django_runner.plan_run(ids.all, hidden, paths))
-    if not any(parse_unittest_id(test) for test in ids.all):
+        return mapped(_unchanged, django_runner.plan_run(ids, hidden, paths))
+    if not any(parse_unittest_id(test) for test in ids):
         files = {path: content for path, (content, _) in hidden.items()}
-        return ids.mapped(lambda tests, key: resolve_bare_names(tests, files, key))
+        return mapped(lambda tests, key: resolve_bare_names(tests, files, key))
 
     def read(path: str) -> str:
         return patched.read(path.encode("utf-8", "surrogateescape"), max_bytes=MAX_SOURCE).decode("utf-8", "replace")
 
-    return ids.mapped(lambda tests, key: pytest_ids(tests, paths, read, key))
+    return mapped(lambda tests, key: pytest_ids(tests, paths, read, key))
 
 
 def _unchanged(tests: Sequence[str], _key: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Create suites from a repository's history: verify candidates in parallel, record every verdict, hold out a share."""
+"""Create suites from a repository's history: choose candidates, verify them in parallel, hold out a share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import json
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,10 +17,9 @@ from typing import get_args
 
 from agentbench.authoring.commit.commit_reader import TaskRequest, task_id_of
 from agentbench.authoring.commit.from_commit import Tell, find_created, from_commit
-from agentbench.authoring.commit.split import Kind, UnsuitableCommit
+from agentbench.authoring.commit.split import Kind, UnsuitableCommit, is_test, split, text_of
 from agentbench.authoring.commit.task_draft import check_name
 from agentbench.authoring.environment.resolver import EnvironmentResolver
-from agentbench.authoring.harvest.candidates import Candidates, choose
 from agentbench.authoring.task_lock import TaskExists, TaskLocation
 from agentbench.contract.load import TASK_NAME
 from agentbench.contract.problem import did_you_mean
@@ -36,6 +35,7 @@ MAX_COMMITS = 5000
 """Commits that are read; their changes are held in memory."""
 KINDS = (*get_args(Kind), "exists already", "repository", "task")
 """Why a candidate may have been rejected."""
+_REVERTS = re.compile(r"(?i)this reverts commit ([0-9a-f]{7,40})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,48 +208,109 @@ def _candidates(request: HarvestRequest, lab: Lab, tell: Tell) -> Candidates:
         return choose(commits, lambda commit, paths: history.patch(commit.parents[0], commit.id, paths))
 
 
+# --- candidates, chosen without running anything --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Commits worth a run, and how many others were skipped, by reason."""
+
+    commits: tuple[Commit, ...]
+    passed_over: Counter[str]
+
+
+def choose(history: Sequence[Commit], patch: Callable[[Commit, Sequence[bytes]], bytes]) -> Candidates:
+    """Choose the commits worth a run, newest first, without reverted fixes and without copies from other branches.
+
+    `patch` returns what a commit changes at some paths. It is called only to compare commits with equal subjects and
+    files.
+    """
+    reverted = [match[1] for commit in history for match in _REVERTS.finditer(commit.message)]
+    chosen: list[Commit] = []
+    by_key: dict[tuple[object, ...], list[Commit]] = {}
+    passed_over: Counter[str] = Counter()
+    for commit in history:
+        reason = _reason(commit, reverted)
+        key = _key(commit)
+        similar = by_key.get(key, ())
+        if reason is None and any(_added_tests(commit, patch) == _added_tests(other, patch) for other in similar):
+            reason = "duplicate"
+        if reason is None:
+            by_key.setdefault(key, []).append(commit)
+            chosen.append(commit)
+        else:
+            passed_over[reason] += 1
+    return Candidates(tuple(chosen), passed_over)
+
+
+def _reason(commit: Commit, reverted: Sequence[str]) -> str | None:
+    if _REVERTS.search(commit.message) or commit.subject.lower().startswith('revert "'):
+        return "revert"
+    if any(commit.id.startswith(name) for name in reverted):
+        return "reverted later"
+    try:
+        split(commit)
+    except UnsuitableCommit as error:
+        return error.kind
+    return None
+
+
+def _key(commit: Commit) -> tuple[object, ...]:
+    """Return a key that a commit shares with its copies on other branches: subject and files."""
+    return (commit.subject, *sorted(text_of(change.path) for change in commit.changes))
+
+
+def _added_tests(commit: Commit, patch: Callable[[Commit, Sequence[bytes]], bytes]) -> list[bytes]:
+    """Return the lines that a commit adds to tests. Copies on other branches add the same; namesakes do not."""
+    paths = [change.path for change in commit.changes if is_test(text_of(change.path))]
+    return [line for line in patch(commit, paths).splitlines() if line[:1] == b"+" and line[:3] != b"+++"]
+
+
+# --- verification -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
 class _CandidateRuns:
     """Verifies candidates in parallel."""
 
-    def __init__(self, request: HarvestRequest, lab: Lab, ledger: Ledger, tell: Tell, show_running: Tell) -> None:
-        self._request = request
-        self._lab = lab
-        self._ledger = ledger
-        self._tell = tell
-        self._show_running = show_running
-        self._environments = EnvironmentResolver()
+    request: HarvestRequest
+    lab: Lab
+    ledger: Ledger
+    tell: Tell
+    show_running: Tell
+    environments: EnvironmentResolver = field(default_factory=EnvironmentResolver)
 
     def run(self, pending: Sequence[Commit]) -> int:
         """Verify candidates until enough are accepted; return how many were run."""
         ran = 0
         queue = iter(pending)
-        with threads(self._request.workers, "harvest", self._lab.cancel) as pool:
+        with threads(self.request.workers, "harvest", self.lab.cancel) as pool:
             running: dict[Future[Verdict], Commit] = {}
             while True:
-                missing = self._request.maximum - len(self._ledger.accepted)
-                while len(running) < min(self._request.workers, missing) and (commit := next(queue, None)) is not None:
+                missing = self.request.maximum - len(self.ledger.accepted)
+                while len(running) < min(self.request.workers, missing) and (commit := next(queue, None)) is not None:
                     running[pool.submit(self._verify, commit)] = commit
-                self._show_running(", ".join(f"{commit.id[:10]} {commit.subject[:40]}" for commit in running.values()))
+                self.show_running(", ".join(f"{commit.id[:10]} {commit.subject[:40]}" for commit in running.values()))
                 if not running:
                     return ran
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     del running[future]
                     verdict = future.result()
-                    self._ledger.put(verdict)
+                    self.ledger.put(verdict)
                     ran += 1
                     counts = (
-                        f"{len(self._ledger.accepted)} of {self._request.maximum} accepted, {ran} of {len(pending)} run"
+                        f"{len(self.ledger.accepted)} of {self.request.maximum} accepted, {ran} of {len(pending)} run"
                     )
-                    self._tell(f"{summary_line(verdict)} ({counts})")
+                    self.tell(f"{summary_line(verdict)} ({counts})")
 
     def _verify(self, commit: Commit) -> Verdict:
         verdict = Verdict(commit.id, commit.date, commit.subject[:100], accepted=False, kind="task")
         try:
-            TaskLocation(self._request.task.suite_dir, task_id_of(self._request.task, commit)).target()
-            created = from_commit(self._request.task, commit.id, self._lab, environments=self._environments)
+            TaskLocation(self.request.task.suite_dir, task_id_of(self.request.task, commit)).target()
+            created = from_commit(self.request.task, commit.id, self.lab, environments=self.environments)
         except TaskExists as error:
             # Created before this harvest was interrupted, or by another command in the meantime.
-            existing = find_created(self._request.task, commit)
+            existing = find_created(self.request.task, commit)
             if existing is not None:
                 return self._accepted(verdict, *existing)
             return dataclasses.replace(verdict, kind="exists already", reason=error.message)
@@ -269,7 +330,7 @@ class _CandidateRuns:
             kind="accepted",
             task_id=task_id,
             stratum=f"{strata['kind']}/{strata['test_runtime']}",
-            suite=self._request.task.suite_dir.absolute().name,
+            suite=self.request.task.suite_dir.absolute().name,
             flags=flags,
         )
 
