@@ -14,14 +14,6 @@ from agentbench.tools.session import BriefingText
 
 VERSION = "briefing_v1"
 
-_TITLES = {
-    "issue": "Issue",
-    "hints": "Hints",
-    "environment": "Environment",
-    "rules": "Rules",
-    "acceptance": "Acceptance",
-}
-
 
 def write_briefing(task: Task, statement: str, checks: Sequence[Check], rules: Rules) -> BriefingText:
     """Write the briefing. The same task under the same rules always gives the same text."""
@@ -32,7 +24,7 @@ def write_briefing(task: Task, statement: str, checks: Sequence[Check], rules: R
         "rules": _rules(rules),
         "acceptance": _acceptance(task, checks),
     }
-    sections = [f"## {_TITLES[name]}\n\n{text}\n" for name, text in parts.items() if text]
+    sections = [f"## {name.capitalize()}\n\n{text}\n" for name, text in parts.items() if text]
     text = f"# Task {task.id}\n\n" + "\n".join(sections)
     return BriefingText(text, {"version": VERSION, **{name: part for name, part in parts.items() if part}})
 

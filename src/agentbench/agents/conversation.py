@@ -25,11 +25,9 @@ _DROPPED = "[an older tool answer was left out to save room]"
 
 def tool_specs(tools: Mapping[str, Tool[Any]], only: Sequence[str] | None = None) -> list[ToolSpec]:
     """Describe the session's tools for a model."""
-    chosen = [tool for name, tool in tools.items() if only is None or name in only]
     specs = []
-    for tool in chosen:
-        schema = tool.schema()
-        parameters = schema["parameters"]
+    for tool in (tool for name, tool in tools.items() if only is None or name in only):
+        parameters = tool.schema()["parameters"]
         specs.append(ToolSpec(tool.name, tool.description, parameters if isinstance(parameters, dict) else {}))
     return specs
 

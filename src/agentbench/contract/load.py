@@ -163,9 +163,7 @@ def load_task(path: Path, *, use_lock: bool = True) -> LoadedTask:
         weights=scenario.weights,
     )
     lock = read_lock(folder) if use_lock else None
-    if lock is None:
-        return loaded
-    return _locked(loaded, lock)
+    return loaded if lock is None else _apply_lock(loaded, lock)
 
 
 def short_form_check(command: str) -> Check:
@@ -231,7 +229,7 @@ def _with_locked_ids(check: Check, lock: Lock) -> Check:
     return check.model_copy(update={"fail_to_pass": locked.fail_to_pass, "pass_to_pass": locked.pass_to_pass})
 
 
-def _locked(loaded: LoadedTask, lock: Lock) -> LoadedTask:
+def _apply_lock(loaded: LoadedTask, lock: Lock) -> LoadedTask:
     # Imported here because identity imports this module.
     from agentbench.contract.identity import stale_lock_problems  # noqa: PLC0415
 

@@ -75,13 +75,12 @@ def allows(specifier: str, minor: int) -> bool:
 
     Poetry joins alternatives by bars, and a version without an operator means exactly that version.
     """
-    return any(_all_hold(part, minor) for part in re.split(r"\|\|?", specifier))
-
-
-def _all_hold(specifier: str, minor: int) -> bool:
-    return all(
-        _holds(operator, (3, minor), (int(major), int(stated_minor)) if stated_minor else (int(major),), patch=patch)
-        for operator, major, stated_minor, patch, _star in _CLAUSE.findall(specifier)
+    return any(
+        all(
+            _holds(operator, (3, minor), tuple(int(part) for part in (major, stated_minor) if part), patch=patch)
+            for operator, major, stated_minor, patch, _star in _CLAUSE.findall(alternative)
+        )
+        for alternative in re.split(r"\|\|?", specifier)
     )
 
 

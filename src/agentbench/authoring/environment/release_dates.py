@@ -27,17 +27,8 @@ MAX_FAILURES = 2
 CONSTRAINTS = '"$HOME/as-of.txt"'
 
 Order = tuple[tuple[int, ...], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Releases:
-    """Final releases of one project: version as written, sort key, and upload day (empty if unknown)."""
-
-    versions: tuple[tuple[str, Order, str], ...]
-
-    @property
-    def dated(self) -> bool:
-        return any(day for _, _, day in self.versions)
+Releases = tuple[tuple[str, Order, str], ...]
+"""Final releases of one project: version as written, sort key, and upload day (empty if unknown)."""
 
 
 @dataclass
@@ -66,7 +57,7 @@ class ReleaseDates:
     def newest(self, name: str, day: str) -> str | None:
         """Return the highest final version released by a day, or None if there is none or dates are unknown."""
         released_by = [
-            (order, version) for version, order, uploaded in self.project(name).versions if uploaded and uploaded <= day
+            (order, version) for version, order, uploaded in self.project(name) if uploaded and uploaded <= day
         ]
         return max(released_by)[1] if released_by else None
 
@@ -76,7 +67,7 @@ class ReleaseDates:
         if newest is None:
             return None
         # Versions without a date (from another index) may be newer, so they are excluded too.
-        later = any(order > order_of(newest) for _, order, _ in self.project(name).versions)
+        later = any(order > order_of(newest) for _, order, _ in self.project(name))
         return f"{normal_name(name)}<={newest}" if later else None
 
     def constraints(self, names: Iterable[str], day: str) -> tuple[str, ...]:
@@ -85,7 +76,8 @@ class ReleaseDates:
 
     def undated(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the projects whose release dates no index publishes."""
-        return tuple(sorted({name for name in map(normal_name, names) if not self.project(name).dated}))
+        undated = {name for name in map(normal_name, names) if not any(day for _, _, day in self.project(name))}
+        return tuple(sorted(undated))
 
     def newer(self, freeze: Sequence[str], day: str) -> tuple[str, ...]:
         """Return the installed distributions that were released after a day, as `name==version`."""
@@ -107,7 +99,7 @@ def read_releases(name: str, files: Iterable[Release]) -> Releases:
             continue
         day = (file.uploaded or "")[:10]
         first[version] = min(day, first[version]) if day and first.get(version) else day or first.get(version, "")
-    return Releases(tuple((version, order_of(version), day) for version, day in first.items()))
+    return tuple((version, order_of(version), day) for version, day in first.items())
 
 
 def order_of(version: str) -> Order:

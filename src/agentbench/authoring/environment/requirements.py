@@ -161,9 +161,7 @@ def declared_requirements(
 
 def runtime_requirements(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> list[str]:
     lines = strings(at(project, "project", "dependencies"))
-    poetry = at(project, "tool", "poetry", "dependencies")
-    if isinstance(poetry, Mapping):
-        lines += [f"{name}{_poetry_version(value)}" for name, value in poetry.items() if name != "python"]
+    lines += _poetry_lines(at(project, "tool", "poetry", "dependencies"))
     if config.has_option("options", "install_requires"):
         lines += [line.strip() for line in config.get("options", "install_requires").splitlines() if line.strip()]
     return [*lines, *script_requirements(script, "install_requires")]

@@ -85,25 +85,22 @@ def make_standalone(dockerfile: Path) -> StandaloneDockerfile:
             step = _copy(dockerfile, number, rest, stage)
         steps.append(step)
     workdir = stage.workdir or "/app"
+    workspace = workdir.rstrip("/") + "/"
     copies = [step for step in steps[last_stage:] if isinstance(step, _Copy)]
     workspace_files = {
         posixpath.relpath(path, workdir): file
         for copy in copies
         for path, file in copy.files.items()
-        if path.startswith(workdir.rstrip("/") + "/")
+        if path.startswith(workspace)
     }
     lines = []
     for index, step in enumerate(steps):
         if isinstance(step, str):
             lines.append(step)
-        elif index < last_stage or index < stage.last_run or not _only_workspace(step, workdir):
+        # The base repository provides the files that are copied into the workspace after the last command.
+        elif index < max(last_stage, stage.last_run) or not all(path.startswith(workspace) for path in step.files):
             lines += _embed(dockerfile, step)
     return StandaloneDockerfile("\n".join(lines) + "\n", workdir, workspace_files)
-
-
-def _only_workspace(copy: _Copy, workdir: str) -> bool:
-    """Return whether all copied files are in the workspace, where the base repository provides them."""
-    return all(path.startswith(workdir.rstrip("/") + "/") for path in copy.files)
 
 
 def _instructions(text: str) -> Iterator[tuple[int, str]]:

@@ -228,7 +228,7 @@ def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> 
         python=detected.python,
         env=detected.plans[0].env,
         setup=detected.plans[0].commands,
-        command=_command(detected.options),
+        command=" ".join(["python -m pytest -q", *([quoted(detected.options)] if detected.options else [])]),
         hidden={},
         reference=instance.patch,
         timeout_sec=1800,
@@ -239,10 +239,6 @@ def import_instance(instance: Instance, url: str, suite_dir: Path, lab: Lab) -> 
         _write_with_hidden(draft, instance, folder, lab)
         publish(folder, target)
     return target
-
-
-def _command(options: Sequence[str]) -> str:
-    return " ".join(["python -m pytest -q", *([quoted(options)] if options else [])])
 
 
 def _write_with_hidden(draft: TaskDraft, instance: Instance, folder: Path, lab: Lab) -> None:
