@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.contract.scenario import load_scenario
+from agentbench.contract.load import load_scenario
 from agentbench.contract.suite import Suite, available, load_suite, suite_folder
 from agentbench.core.errors import ContractError
 from tests.contract.task_folders import task_with, write_task

@@ -1,8 +1,10 @@
-"""Load a task folder into a `LoadedTask`, or report every problem in it."""
+"""Load task folders and scenarios, or report every problem in them."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -12,14 +14,15 @@ from agentbench.contract.consistency import inconsistencies
 from agentbench.contract.lock import FrozenScenario, Lock, read_lock
 from agentbench.contract.problem import InvalidFileError, Problem
 from agentbench.contract.pytest_command import parse_pytest_command
-from agentbench.contract.scenario import Weights, load_scenario
-from agentbench.contract.schema import Check, Judge, Parser, Repo, Scorer, Task
+from agentbench.contract.schema import Check, Judge, Parser, Repo, Scenario, Scorer, Task, Weights
 from agentbench.contract.schema_problems import validate_document
+from agentbench.contract.scorers import scorer_list_problems
 from agentbench.contract.task_files import MAX_TEXT_BYTES, HiddenFile, read_bytes, read_hidden
 from agentbench.contract.yaml_document import Document, read_document
 from agentbench.core.errors import ContractError
 
 TASK_NAME = "task.yaml"
+SCENARIO_NAME = "scenario.yaml"
 SHORT_FORM_ID = "validation"
 
 
@@ -164,6 +167,30 @@ def load_task(path: Path, *, use_lock: bool = True) -> LoadedTask:
     )
     lock = read_lock(folder) if use_lock else None
     return loaded if lock is None else _apply_lock(loaded, lock)
+
+
+def load_scenario(suite_folder: Path) -> Scenario:
+    """Load the scenario of a suite; without a file, return the defaults.
+
+    Raises:
+        ContractError: with every problem in the file.
+    """
+    path = suite_folder / SCENARIO_NAME
+    if not os.path.lexists(path):
+        return Scenario()
+    document = read_document(path)
+    validated = validate_document(document, Scenario)
+    scenario, problems = validated.model, list(validated.problems)
+    if scenario is None or problems:
+        raise InvalidFileError(document.file, problems)
+    weights = scenario.weights
+    total = weights.minimal + weights.trace + weights.maintainability
+    if not math.isclose(total, 1.0, abs_tol=1e-9):
+        problems.append(document.problem(("weights",), f"expected weights that sum to 1; they sum to {total:g}"))
+    problems += [document.problem(path, message) for path, message in scorer_list_problems(scenario.scorers)]
+    if problems:
+        raise InvalidFileError(document.file, problems)
+    return scenario
 
 
 def short_form_check(command: str) -> Check:

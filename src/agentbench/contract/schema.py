@@ -345,3 +345,24 @@ class Task(Model):
     """Defaults for agents."""
     artifacts: Artifacts = Artifacts()
     """What a run keeps."""
+
+
+# --- scenario.yaml -----------------------------------------------------------------------------------------------
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Weights(Model):
+    """Weights of the graded score, which sum to 1. Set per suite, never per task."""
+
+    minimal: Share = 0.4
+    trace: Share = 0.2
+    maintainability: Share = 0.4
+
+
+class Scenario(Model):
+    """A whole `scenario.yaml`: scorers, judge and weights of a suite."""
+
+    scorers: tuple[Scorer, ...] = ()
+    judge: Judge | None = None
+    weights: Weights = Weights()

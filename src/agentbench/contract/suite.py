@@ -9,10 +9,9 @@ from importlib import resources
 from pathlib import Path
 
 from agentbench.contract.identity import identify
-from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
+from agentbench.contract.load import TASK_NAME, LoadedTask, load_scenario, load_task
 from agentbench.contract.problem import did_you_mean
-from agentbench.contract.scenario import Scenario, load_scenario
-from agentbench.contract.schema import SLUG
+from agentbench.contract.schema import SLUG, Scenario
 from agentbench.core.canonical import digest
 from agentbench.core.errors import ContractError
 

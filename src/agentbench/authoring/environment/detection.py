@@ -26,6 +26,7 @@ from agentbench.authoring.environment.requirements import (
     group_requirements,
     groups_of,
     has_build_backend,
+    hints,
     ini_of,
     locked_requirements,
     names_of,
@@ -37,8 +38,8 @@ from agentbench.authoring.environment.requirements import (
     toml_of,
     unique,
     unpinned,
+    with_tool_files,
 )
-from agentbench.authoring.environment.runner_config import hints, with_tool_files
 from agentbench.workspace.source.package_index import normal_name
 
 _OPTION_PLUGINS = {"--cov": "pytest-cov", "-n": "pytest-xdist", "--numprocesses": "pytest-xdist", "--timeout": "pytest-timeout",
