@@ -17,7 +17,7 @@ import os
 import stat
 import tarfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
