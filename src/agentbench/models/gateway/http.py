@@ -63,6 +63,8 @@ class Connection:
         self._reader = RequestReader(sock, IDLE_SEC)
         self._memory = memory or MemoryBudget()
         self._held = 0
+        self._chunked = True
+        """Whether the client understands chunks, which HTTP/1.0 does not have."""
 
     def read_request(self) -> Request | None:
         """Return the next request, or None when the client is done.
@@ -79,6 +81,7 @@ class Connection:
             raise BadRequest(400, "expected a path as the request target")
         if head.expects_continue:
             self.socket.sendall(CONTINUE)
+        self._chunked = head.minor == 1
         body = self._read_body(head)
         # Parsed, an empty JSON object takes twenty times the memory of its two braces.
         if len(body) > _SMALL_BODY:
@@ -113,18 +116,18 @@ class Connection:
         fields = {"content-type": "application/json", **(headers or {}), "content-length": str(len(data))}
         self.socket.sendall(response_head(status, fields.items()) + data)
 
-    def begin(self, content_type: str, *, chunked: bool) -> None:
+    def begin(self, content_type: str) -> None:
         """Write the head of a response of unknown length."""
         fields = {"content-type": content_type, "cache-control": "no-cache"}
-        fields |= {"transfer-encoding": "chunked"} if chunked else {"connection": "close"}
+        fields |= {"transfer-encoding": "chunked"} if self._chunked else {"connection": "close"}
         self.socket.sendall(response_head(200, fields.items()))
 
-    def piece(self, data: bytes, *, chunked: bool) -> None:
+    def piece(self, data: bytes) -> None:
         if data:
-            self.socket.sendall(chunk(data) if chunked else data)
+            self.socket.sendall(chunk(data) if self._chunked else data)
 
-    def finish(self, *, chunked: bool) -> None:
-        if chunked:
+    def finish(self) -> None:
+        if self._chunked:
             self.socket.sendall(LAST_CHUNK)
 
     def is_gone(self) -> bool:

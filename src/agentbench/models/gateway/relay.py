@@ -44,7 +44,7 @@ class ClientGone(Exception):
 
 
 class Relay:
-    """Relays one request. `run` returns whether the connection can serve another."""
+    """Relays one request. `run` returns whether the client is still there."""
 
     def __init__(
         self,
@@ -52,14 +52,11 @@ class Relay:
         connection: Connection,
         request: ModelRequest,
         keep_alive: KeepAliveIntervals,
-        *,
-        chunked: bool,
     ) -> None:
         self._upstream = upstream
         self._connection = connection
         self._request = request
         self._keep_alive = keep_alive
-        self._chunked = chunked
         self._progress: queue.SimpleQueue[_Progress] = queue.SimpleQueue()
         self._begun = False
         self._events = 0
@@ -67,7 +64,8 @@ class Relay:
     def run(self) -> bool:
         threading.Thread(target=self._ask, name="gateway-ask", daemon=True).start()
         try:
-            return self._write()
+            self._write()
+            return True
         except (OSError, ClientGone):
             self._request.cancel.set()
             return False
@@ -96,17 +94,19 @@ class Relay:
 
     # --- connection thread --------------------------------------------------------------------------------------------
 
-    def _write(self) -> bool:
+    def _write(self) -> None:
         while True:
             progress = self._next()
             if progress.kind == "whole":
-                return self._whole(progress.data)
+                self._whole(progress.data)
+                return
             if progress.kind == "end":
-                return self._end(progress.fault)
+                self._end(progress.fault)
+                return
             self._begin()
             if progress.kind == "event":
                 self._events += 1
-                self._connection.piece(progress.data, chunked=self._chunked)
+                self._connection.piece(progress.data)
 
     def _next(self) -> _Progress:
         """Wait for the worker's next result, and send keep-alives to the client until then."""
@@ -125,27 +125,26 @@ class Relay:
     def _send_keep_alive(self) -> None:
         self._begin()
         if not self._request.stream:
-            self._connection.piece(b" ", chunked=self._chunked)
+            self._connection.piece(b" ")
         elif self._request.dialect is Dialect.MESSAGES and self._events:
-            self._connection.piece(_PING, chunked=self._chunked)
+            self._connection.piece(_PING)
         else:
-            self._connection.piece(_COMMENT, chunked=self._chunked)
+            self._connection.piece(_COMMENT)
 
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
             kind = "text/event-stream; charset=utf-8" if self._request.stream else "application/json"
-            self._connection.begin(kind, chunked=self._chunked)
+            self._connection.begin(kind)
 
-    def _whole(self, data: bytes) -> bool:
+    def _whole(self, data: bytes) -> None:
         if self._begun:
-            self._connection.piece(data, chunked=self._chunked)
-            self._connection.finish(chunked=self._chunked)
+            self._connection.piece(data)
+            self._connection.finish()
         else:
             self._connection.respond(200, data)
-        return self._chunked
 
-    def _end(self, fault: ModelFault | None) -> bool:
+    def _end(self, fault: ModelFault | None) -> None:
         if fault is not None:
             error = api_error(fault, self._request.dialect)
             if not self._begun:
@@ -154,14 +153,13 @@ class Relay:
                 if error.retry_after is not None:
                     headers["retry-after"] = str(int(error.retry_after) + 1)
                 self._connection.respond(error.status, error.body(self._request.dialect), headers)
-                return self._chunked
+                return
             # The status line is already sent, so the error goes into the body, in the form of the API.
             late = (
                 error.event(self._request.dialect).encode()
                 if self._request.stream
                 else error.late(self._request.dialect)
             )
-            self._connection.piece(late, chunked=self._chunked)
+            self._connection.piece(late)
         self._begin()
-        self._connection.finish(chunked=self._chunked)
-        return self._chunked
+        self._connection.finish()

@@ -85,10 +85,7 @@ class Gateway(SocketServer):
             matched = route(request)
             dialect = matched.dialect
             if matched.kind == "completion":
-                chunked = request.head.minor == 1
-                relay = Relay(
-                    self.metered_model, connection, model_request(request, dialect), self._keep_alive, chunked=chunked
-                )
+                relay = Relay(self.metered_model, connection, model_request(request, dialect), self._keep_alive)
                 return relay.run() and request.head.keep_alive
             name = self.metered_model.identity.name
             if matched.kind == "count":
