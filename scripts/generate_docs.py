@@ -38,7 +38,7 @@ def pages() -> dict[str, str]:
         "reference/record.md": record_page(),
         "reference/manifest.md": manifest_page(),
         "reference/events.md": events_page(),
-        "explanation/architecture.md": included_page("ARCHITECTURE.md", {}),
+        "explanation/architecture.md": included_page("ARCHITECTURE.md", {"](CONTRIBUTING.md": "](../contributing.md"}),
         "contributing.md": included_page(
             "CONTRIBUTING.md",
             {"](ARCHITECTURE.md)": "](explanation/architecture.md)", "](docs/": "]("},
