@@ -44,20 +44,20 @@ class CallbackAgent:
         return AgentExit(TerminationCode.AGENT_STOPPED)
 
 
-def test_noop_does_nothing_and_stops(place: OpenSession) -> None:
-    recorded = place()
+def test_noop_does_nothing_and_stops(open_session: OpenSession) -> None:
+    recorded = open_session()
     ended = run_session(NoopAgent(), recorded.session)
     assert ended.code is TerminationCode.AGENT_STOPPED
     assert recorded.of(ToolCallStarted) == []
 
 
 def test_reference_patch_is_applied_byte_for_byte(
-    place: OpenSession, workspace: Path, folder_sandbox: FolderSandbox, tmp_path: Path
+    open_session: OpenSession, workspace: Path, folder_sandbox: FolderSandbox, tmp_path: Path
 ) -> None:
     fill(workspace, {"a": "1\n"})
     file = tmp_path / "reference.patch"
     file.write_bytes(PATCH)
-    recorded = place(Rules(caps=Caps(budget=Budget(tool_calls=0))))
+    recorded = open_session(Rules(caps=Caps(budget=Budget(tool_calls=0))))
     ended = run_session(make_agent("reference", setup(tmp_path, reference=file)), recorded.session)
     assert ended.code is TerminationCode.AGENT_STOPPED
     assert (workspace / "a").read_bytes() == b"\xff\n"
@@ -68,8 +68,8 @@ def test_reference_patch_is_applied_byte_for_byte(
     assert len(recorded.of(PatchApplied)) == 1
 
 
-def test_reference_that_does_not_apply_ends_with_the_reason(place: OpenSession) -> None:
-    recorded = place()
+def test_reference_that_does_not_apply_ends_with_the_reason(open_session: OpenSession) -> None:
+    recorded = open_session()
     ended = run_session(ReferenceAgent(PATCH, is_patch=True), recorded.session)
     assert ended.code is TerminationCode.AGENT_CRASHED
     assert "no such file" in ended.rationale
@@ -100,47 +100,49 @@ def test_command_agent_without_a_command_is_an_input_error(tmp_path: Path, comma
         (ModelFault("429 for ever"), TerminationCode.LLM_ERROR),
     ],
 )
-def test_errors_of_the_agent_become_its_exit(place: OpenSession, error: Exception, code: TerminationCode) -> None:
+def test_errors_of_the_agent_become_its_exit(
+    open_session: OpenSession, error: Exception, code: TerminationCode
+) -> None:
     def act(session: Session) -> None:
         raise error
 
-    ended = run_session(CallbackAgent(act), place().session)
+    ended = run_session(CallbackAgent(act), open_session().session)
     assert ended.code is code
     assert "\x1b" not in ended.rationale
 
 
 @pytest.mark.parametrize("error", [SandboxError("channel"), Interrupted("ctrl-c"), InputError("bad")])
-def test_errors_of_harness_and_task_are_raised(place: OpenSession, error: Exception) -> None:
+def test_errors_of_harness_and_task_are_raised(open_session: OpenSession, error: Exception) -> None:
     def act(session: Session) -> None:
         raise error
 
     with pytest.raises(type(error)):
-        run_session(CallbackAgent(act), place().session)
+        run_session(CallbackAgent(act), open_session().session)
 
 
-def test_dead_sandbox_is_raised_through_the_agent(place: OpenSession, folder_sandbox: FolderSandbox) -> None:
+def test_dead_sandbox_is_raised_through_the_agent(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
     def broken(command: Command) -> Completed:
         raise SandboxError("the channel is gone")
 
     folder_sandbox.on_run = broken
     with pytest.raises(SandboxError):
-        run_session(CallbackAgent(lambda session: session.run("x")), place().session)
+        run_session(CallbackAgent(lambda session: session.run("x")), open_session().session)
 
 
 @pytest.mark.req("T-08")
-def test_endless_agent_is_stopped_by_its_cap(place: OpenSession) -> None:
+def test_endless_agent_is_stopped_by_its_cap(open_session: OpenSession) -> None:
     def act(session: Session) -> None:
         while True:
             session.list_files()
 
-    recorded = place(Rules(caps=Caps(budget=Budget(tool_calls=5))))
+    recorded = open_session(Rules(caps=Caps(budget=Budget(tool_calls=5))))
     ended = run_session(CallbackAgent(act), recorded.session)
     assert ended.code is TerminationCode.TOOL_CALL_CAP
     assert ended.event().category == "non_termination"
     assert len(recorded.of(ToolCallStarted)) == 5
 
 
-def test_agent_that_catches_the_cap_has_still_reached_it(place: OpenSession) -> None:
+def test_agent_that_catches_the_cap_has_still_reached_it(open_session: OpenSession) -> None:
     def act(session: Session) -> None:
         for _ in range(10):
             try:
@@ -148,23 +150,23 @@ def test_agent_that_catches_the_cap_has_still_reached_it(place: OpenSession) -> 
             except SessionEnded:
                 continue
 
-    recorded = place(Rules(caps=Caps(budget=Budget(tool_calls=2, steps_are_calls=True))))
+    recorded = open_session(Rules(caps=Caps(budget=Budget(tool_calls=2, steps_are_calls=True))))
     assert run_session(CallbackAgent(act), recorded.session).code is TerminationCode.MAX_STEPS
 
 
-def test_agent_can_stop_at_any_time(place: OpenSession) -> None:
-    ended = run_session(CallbackAgent(lambda session: session.stop("solved")), place().session)
+def test_agent_can_stop_at_any_time(open_session: OpenSession) -> None:
+    ended = run_session(CallbackAgent(lambda session: session.stop("solved")), open_session().session)
     assert (ended.code, ended.rationale) == (TerminationCode.AGENT_STOPPED, "solved")
 
 
 @pytest.mark.parametrize("exit_code,code", [(0, TerminationCode.AGENT_STOPPED), (3, TerminationCode.AGENT_CRASHED)])
 def test_exit_status_of_the_program_decides_the_exit(
-    place: OpenSession, folder_sandbox: FolderSandbox, tmp_path: Path, exit_code: int, code: TerminationCode
+    open_session: OpenSession, folder_sandbox: FolderSandbox, tmp_path: Path, exit_code: int, code: TerminationCode
 ) -> None:
     folder_sandbox.on_run = lambda command: completed(exit_code=exit_code if command.line == "sh x" else 0)
     agent: Agent = make_agent("command", setup(tmp_path, command="sh x", files=tmp_path))
     assert agent.observability is Observability.PROCESS
-    recorded = place()
+    recorded = open_session()
     ended = run_session(agent, recorded.session)
     assert ended.code is code
     assert folder_sandbox.commands[-1].env == {
