@@ -149,7 +149,7 @@ def test_task_without_workspace_and_judge_is_not_judged(tmp_path: Path, ab: Ab) 
     done = ab.by_command(talk(tmp_path / "t"), "echo The middle value.")
     assert (done.code, done.record["judge"]) == (0, None)
     run = done.json["run_dir"]
-    assert ab("show", run).stdout.startswith("NOT JUDGED: the task has no workspace, and no judge was request\n")
+    assert ab("show", run).stdout.startswith("NOT JUDGED: the task has no workspace, and no judge was asked\n")
     assert "1 not judged" in ab("report", "summary", "--run", run).stdout.splitlines()[0]
 
 
