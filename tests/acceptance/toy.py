@@ -224,7 +224,7 @@ class TaskFactory:
         prepared = self.lab.prepare(loaded)
         return GradingContext(
             backend=prepared.backend,
-            spec=prepared.spec(Phase.ORACLE),
+            spec=prepared.spec(Phase.GRADING),
             prepared=prepared.environment,
             loaded=loaded,
             contract_id=identify(loaded).contract_id,

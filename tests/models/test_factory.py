@@ -172,7 +172,8 @@ def test_environment_overrides_env_file_and_secrets_are_hidden(tmp_path: Path) -
     assert found is not None
     assert found.reveal() == "from-environment"
     assert "from-environment" not in f"{found} {found!r}"
-    assert ModelFactory(keys).secrets() == {"OPENAI_API_KEY": "from-environment", "OPENROUTER_API_KEY": "only-file"}
+    names = bundled_presets().key_names
+    assert keys.values(names) == {"OPENAI_API_KEY": "from-environment", "OPENROUTER_API_KEY": "only-file"}
     assert not hasattr(Secret("N", "v"), "__dict__")
     (tmp_path / ".env").write_bytes(b"A=\xff")
     assert "not UTF-8" in read_env_file(tmp_path / ".env").problems[0]

@@ -58,7 +58,7 @@ def test_failed_sample_does_not_stop_the_sampler() -> None:
     assert sampled([SandboxError("gone"), OSError("gone"), used(1.0), used(1.0)]) == [used(1.0)]
 
 
-@pytest.mark.parametrize("phase,least", [(Phase.AGENT, 1), (Phase.ORACLE, 2)])
+@pytest.mark.parametrize("phase,least", [(Phase.AGENT, 1), (Phase.GRADING, 2)])
 def test_agent_and_grading_sandboxes_are_sampled_while_they_run(
     backend: Backend, prepared: Prepared, phase: Phase, least: int
 ) -> None:

@@ -25,7 +25,7 @@ STATIC_TIMEOUT_SEC = 600
 
 
 def grading_spec(context: GradingContext, mounts: Sequence[Mount] = ()) -> SandboxSpec:
-    return dataclasses.replace(context.spec, phase=Phase.ORACLE, network=False, mounts=(*context.spec.mounts, *mounts))
+    return dataclasses.replace(context.spec, phase=Phase.GRADING, network=False, mounts=(*context.spec.mounts, *mounts))
 
 
 def base_entries(context: GradingContext) -> Mapping[bytes, Entry]:

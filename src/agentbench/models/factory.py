@@ -119,10 +119,6 @@ class ModelFactory:
         """Return a model for one of our own agents."""
         return ChatModel(metered_model.identity.name, metered_model, sampling)
 
-    def secrets(self) -> dict[str, str]:
-        """Return every key that is set, by variable, for the redactor."""
-        return self.keys.values(self.presets.key_names)
-
     def close(self) -> None:
         with self._lock:
             if self._transport is not None:

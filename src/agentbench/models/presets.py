@@ -64,7 +64,7 @@ class Presets(_Closed):
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """Return every environment variable that may hold a key, for the redactor and `ab doctor`."""
+        """Return every environment variable that may hold a key, for the redactor."""
         return tuple(sorted({preset.key for preset in self.providers.values() if preset.key}))
 
 

@@ -101,7 +101,7 @@ class Lab:
         self._open = ExitStack()
 
     @cached_property
-    def oracle_cache(self) -> Path:
+    def grading_cache(self) -> Path:
         """Cache folder for baselines, surveys of base repositories, and facts about environments."""
         folder = self.state / "oracle"
         try:
@@ -204,11 +204,11 @@ class Lab:
         """Return the context in which patches are graded on a prepared task, without a log."""
         return GradingContext(
             backend=prepared.backend,
-            spec=prepared.spec(Phase.ORACLE),
+            spec=prepared.spec(Phase.GRADING),
             prepared=prepared.environment,
             loaded=prepared.task,
             contract_id=prepared.ids.contract_id,
-            cache=self.oracle_cache,
+            cache=self.grading_cache,
         )
 
     def program(
@@ -256,7 +256,7 @@ class Lab:
             backend=backend,
             limits=enforced_limits(backend, task),
             base_digest=tree_digest(environment.base_tree.entries()),
-            facts=read_environment_facts(backend, sandbox_spec(task, Phase.ORACLE), environment, self.oracle_cache),
+            facts=read_environment_facts(backend, sandbox_spec(task, Phase.GRADING), environment, self.grading_cache),
         )
 
 

@@ -18,7 +18,7 @@ Strength = Literal["hard", "monitored", "absent"]
 class Phase(StrEnum):
     SETUP = "setup"
     AGENT = "agent"
-    ORACLE = "oracle"
+    GRADING = "oracle"
 
 
 @dataclass(frozen=True, slots=True)
