@@ -134,7 +134,7 @@ class Harness:
         self.folder = folder
         self.factory = ModelFactory(Keys({"AB_MODEL_API_KEY": "k" * 40}))
         self.choice = self.factory.choose(f"m@http://127.0.0.1:{port}/v1")
-        self.redact = Redactor(self.factory.secrets())
+        self.redact = Redactor(self.factory.keys.values(self.factory.presets.key_names))
         self.gateways: list[Gateway] = []
 
     def open(self) -> str:
