@@ -26,7 +26,7 @@ from agentbench.core.errors import HarnessError
 _CHUNK = 65536
 _LINE_BYTES = 1 << 20
 _WATCH_PARENT = '"$@" </dev/null & child=$!; exec >&-; read -r _; kill -KILL "$child"'
-"""Kills the program when this process ends, in whatever way: its stdin, a pipe from this process, then closes."""
+"""Kills the program when this process ends for any reason: its stdin, a pipe from this process, then closes."""
 _DRAIN_SEC = 0.2
 """How long to read on after the program has ended, if its children hold its pipes open."""
 

@@ -49,7 +49,7 @@ def load_or_make(folder: Path, key: str, kind: type[M], make: Callable[[], M]) -
 
 
 def _read(path: Path, kind: type[M]) -> M | None:
-    """Return a cached result, or None if it is missing or damaged: then it is made again."""
+    """Return a cached result, or None if it is missing or damaged."""
     try:
         return kind.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):

@@ -98,7 +98,7 @@ class GradedTree:
     dropped: tuple[bytes, ...] = ()
     """Files that the patch added and that were left out."""
     overwritten: tuple[bytes, ...] = ()
-    """Hidden files that the patch had written something else to."""
+    """Hidden files that replaced different content written by the patch."""
     generated: tuple[bytes, ...] = ()
 
 

@@ -17,7 +17,7 @@ from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.session import Session
 
 CHARS_PER_TOKEN = 4
-"""A rule of thumb, good enough to fit a conversation into a window; costs use real token counts."""
+"""An estimate for fitting a conversation into a context window; costs use real token counts."""
 MAX_TOOL_TEXT = 12_000
 MAX_FAULTS_IN_A_ROW = 6
 _DROPPED = "[an older tool answer was left out to save room]"

@@ -31,7 +31,7 @@ TRICKS = {
     "siteconf-tomllib": "add a fake pytest module next to the sources",
     "toy-median": "turn failed reports into passed ones, and hard-code the answer",
 }
-"""What `demo/agents/cheater/cheat.sh` does to each task."""
+"""The cheat that `demo/agents/cheater/cheat.sh` tries on each task."""
 
 
 @click.command(epilog=EPILOG)

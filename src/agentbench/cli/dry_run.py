@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agentbench.run.request import RunRequest
 
 DISCORDANT = 0.3
-"""Assumed share of tasks at which two methods differ, if earlier runs give none."""
+"""Assumed share of tasks on which two methods differ, if no earlier runs are available."""
 CORRELATION = 0.5
 """Assumed correlation of repeats of one task."""
 

@@ -30,7 +30,7 @@ HEADROOM_PPM = published_thresholds().headroom_percent * 10_000
 """Share of a cost cap that is reserved for acceptance and logging."""
 
 MAX_WAIT_SEC = 600.0
-"""How long a request waits for others to be settled."""
+"""Longest time that a request waits for others to be settled."""
 
 
 @dataclass(frozen=True, slots=True)

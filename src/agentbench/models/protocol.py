@@ -77,7 +77,7 @@ class TokenUsage:
 
 
 class Finish(StrEnum):
-    """Why a model stopped generating."""
+    """The reason why a model stopped generating."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"

@@ -57,7 +57,7 @@ class Call:
     command: str
     of_agent: bool
     changes: int
-    """How often the repository had changed when the call started."""
+    """Number of changes to the repository before the call started."""
     elapsed_us: int
 
 

@@ -38,7 +38,7 @@ UNITS: Mapping[str, tuple[str, Decimal]] = {
     "gigabyte": ("byte", Decimal(10**9)),
     "gigabyte-day": ("byte-day", Decimal(10**9)),
 }
-"""Unit of a row, to what it counts and how many of these make one unit."""
+"""Unit of a row → the quantity that it counts, and how many of them make one unit."""
 
 _REQUIRED = ("action_type", "unit", "unit_price")
 

@@ -13,7 +13,7 @@ class RepositoryState:
 
     def __init__(self) -> None:
         self.changes = 0
-        """How often the repository changed."""
+        """Number of changes to the repository."""
         self._base: dict[str, str] = {}
         self._now: dict[str, str] = {}
         self._hash = 0

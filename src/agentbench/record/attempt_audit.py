@@ -49,7 +49,7 @@ class AttemptAudit:
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     skipped: str = ""
-    """What could not be recomputed, and why."""
+    """The part that could not be recomputed, with the reason."""
     chain: ChainReport | None = None
     recomputed: int = 0
 
@@ -91,7 +91,7 @@ class _Trace:
 
 @dataclass(frozen=True, slots=True)
 class AuditTerms:
-    """What the audit of all attempts of a run depends on."""
+    """Inputs shared by the audits of all attempts of a run."""
 
     recompute: Recompute | None
     rules: Callable[[str], RuleSet | None] = lambda _name: None

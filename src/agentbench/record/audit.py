@@ -46,9 +46,9 @@ class RunReport:
     events: int
     bytes: int
     recomputed: int
-    """How many verdicts were recomputed from the trace."""
+    """Number of verdicts recomputed from the trace."""
     skipped: tuple[str, ...] = ()
-    """What could not be recomputed, and for how many attempts."""
+    """Parts that could not be recomputed, with the number of attempts."""
     unsealed: tuple[str, ...] = ()
     """Files of the run directory that no chain covers."""
 

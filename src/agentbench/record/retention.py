@@ -22,7 +22,7 @@ MINIMAL = frozenset({"task.yaml", MANIFEST, EVENTS, FINAL_PATCH, RECORD, FILES})
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """How much is deleted."""
+    """Number and size of the files that are deleted."""
 
     files: int
     bytes: int

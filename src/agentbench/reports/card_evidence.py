@@ -32,7 +32,7 @@ PROTECTED = {
     "protected_dropped": "dropped",
     "hidden_overwritten": "replaced",
 }
-"""Rules of notes that only list a path. They accuse nobody, so they get their own section."""
+"""Rules of notes that only list a path. They are not evidence of cheating, so they get their own section."""
 SEVERITIES = ("terminate", "gate", "error", "penalty", "note")
 """Most severe first."""
 MAX_SHOWN = 20

@@ -129,7 +129,7 @@ def _attempt(record: AttemptRecord, folder: Path, assumption: Assumption) -> Res
 
 @dataclass(frozen=True, slots=True)
 class _CapEffect:
-    """What a cap would have changed."""
+    """The effect that a cap would have had."""
 
     cap: str
     verdict_stands: bool | None

@@ -76,7 +76,7 @@ class LabSettings:
 
 @dataclass(frozen=True, slots=True)
 class RemoteAttempt:
-    """A registered attempt that any process can make."""
+    """A registered attempt that any process can execute."""
 
     row: PlanRow
     folder: AttemptFolder

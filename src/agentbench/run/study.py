@@ -161,7 +161,7 @@ def start_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer
 
 @contextmanager
 def resume_study(path: Path, tasks: Sequence[LoadedTask], request: RunRequest, observer: Observer) -> Iterator[Study]:
-    """Reopen a run whose process ended early. Finished attempts stay, interrupted ones are made again.
+    """Reopen a run whose process ended early. Finished attempts are kept, interrupted ones are repeated.
 
     Raises:
         InputError, SandboxUnavailable: the run cannot be resumed here; nothing was written.

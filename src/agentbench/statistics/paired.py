@@ -90,7 +90,7 @@ class Contingency:
 
 
 class Method(StrEnum):
-    """What decides the comparison."""
+    """The method that decides the comparison."""
 
     TEST = "mcnemar"
     """McNemar's mid-p with one attempt per task, the sign-flip test with repeats."""

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Rate(StrEnum):
-    """What counts as success. Reports always name the rate, because the denominators differ."""
+    """The definition of success. Reports always name the rate, because the denominators differ."""
 
     CONTRACT = "contract"
     """All four gates passed. An attempt made invalid by the agent's own unsafe action counts as not passed."""

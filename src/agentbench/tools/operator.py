@@ -12,7 +12,7 @@ DEADLINE_RULE = "deadline rule"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What an operator needs to know to decide, without reading source code."""
+    """A question to an operator, with everything needed to decide it without reading source code."""
 
     rule: str
     detail: str

@@ -244,7 +244,7 @@ class _KnownTree:
 
 
 def _read(tree: Tree, entry: Entry, max_bytes: int = MAX_DIFFED_FILE) -> bytes | None:
-    """Return the content that `entry` describes, if the tree still has exactly that."""
+    """Return the content that `entry` describes, or None if the tree has changed since."""
     try:
         content = tree.read(entry.path, max_bytes=max_bytes)
     except (OSError, TreeTooLarge):

@@ -22,7 +22,7 @@ class TagKind:
     evidence: tuple[str, ...]
     """Event types accepted as evidence."""
     minimum: int
-    """How many such events are required."""
+    """Number of such events that are required."""
     attributes: tuple[str, ...]
     rules: tuple[str, ...]
     """Prefixes of alert and finding rules that map to this tag."""

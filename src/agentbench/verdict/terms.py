@@ -113,7 +113,7 @@ class Terms:
     build: bool = False
     """Whether the task declares a build; False is the declared no-op of the build gate."""
     statics: int = 0
-    """How many static commands the task declares."""
+    """Number of static commands that the task declares."""
     lambda_: float = 1.0
     envelope_files: int = 5
     envelope_lines: int = 200

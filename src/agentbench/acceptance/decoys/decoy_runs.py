@@ -37,7 +37,7 @@ class DecoyTarget(BaseModel):
     place: Place
     ids: tuple[str, ...]
     fail_to_pass: bool = True
-    """Whether one of its ids is fail-to-pass. An impostor may be able to pass the others honestly."""
+    """Whether one of its ids is fail-to-pass. The unchanged code may pass tests whose ids are all pass-to-pass."""
     values: int = 1
     """Number of wrong expected values available."""
 

@@ -72,8 +72,8 @@ class Mutation:
     replacements: tuple[bytes, ...]
     original: bytes
     rank: int
-    """How conclusive it is. A changed value is, an inverted condition less so (an object equal to everything handles
-    `!=` correctly).
+    """How conclusive the mutation is. A changed value is more conclusive than an inverted condition, because an object
+    equal to everything handles `!=` correctly.
     """
     description: str = ""
     """Description of the replacement, if its text does not tell."""

@@ -39,7 +39,7 @@ RUNNER_MODULES = frozenset(
 _STATEMENTS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Lambda)
 """Statements that only Python has: JSON and tables can be parsed as expressions too."""
 _MAY_BE_PYTHON = re.compile(rb"(?:^|[\r\n])[ \t\f]*(?:async|def|class|import|from)\b|\blambda\b")
-"""Where one of these statements could begin, so that large tables are not parsed for nothing."""
+"""Matches a possible start of such a statement. Files without a match, such as large tables, are not parsed."""
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 IMPORT_ROOTS = frozenset({b"", b"src", b"lib", b"python", *TEST_FOLDERS})
 
@@ -224,7 +224,7 @@ def _shadowed(path: bytes) -> str:
 
 
 def _is_about_testing(base: frozenset[bytes]) -> bool:
-    """Return whether the project is a pytest plugin or part of pytest. It may touch what others may not."""
+    """Return whether the project is a pytest plugin or part of pytest, and so may change pytest's internals."""
     names = {part for path in base if path.endswith(b".py") for part in path.split(b"/")}
     return any(name.startswith((b"pytest", b"_pytest")) for name in names)
 

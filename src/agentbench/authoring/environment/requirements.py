@@ -278,7 +278,7 @@ def unpinned(requirements: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a test runner installs."""
+    """Packages that a test runner configuration installs."""
 
     requirements: tuple[str, ...] = ()
     extras: tuple[str, ...] = ()

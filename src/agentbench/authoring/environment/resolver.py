@@ -116,7 +116,7 @@ class PreparedEnvironment:
     prepared: PreparedTask
     plan: str
     remark: str
-    """Which day the dependencies are from, and why if it is not the commit's."""
+    """The date of the dependencies, with the reason if it is not the commit's date."""
     newer: tuple[str, ...] = ()
     """Distributions released after the commit, as `name==version`."""
     undated: tuple[str, ...] = ()

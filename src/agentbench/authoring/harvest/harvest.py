@@ -34,13 +34,13 @@ LEDGER_SCHEMA = 1
 MAX_COMMITS = 5000
 """Commits that are read; their changes are held in memory."""
 KINDS = (*get_args(Kind), "exists already", "repository", "task")
-"""Why a candidate may have been rejected."""
+"""Possible reasons for rejecting a candidate."""
 _REVERTS = re.compile(r"(?i)this reverts commit ([0-9a-f]{7,40})")
 
 
 @dataclass(frozen=True, slots=True)
 class HarvestRequest:
-    """What to harvest and how."""
+    """Options of a harvest."""
 
     task: TaskRequest
     """Options for each task; `suite_dir` is the folder of the development suite."""

@@ -74,7 +74,7 @@ def estimated(request_bytes: int, answer_bytes: int) -> TokenUsage:
 
 
 def bound(body: Mapping[str, JsonValue], request_bytes: int) -> TokenUsage:
-    """Return an upper estimate of a request's usage, held of the budget until the response is there."""
+    """Return an upper estimate of a request's usage, reserved in the budget until the response arrives."""
     limits = [count(body[name]) for name in _LIMITS if body.get(name) is not None]
     completion = min(limits) if limits else DEFAULT_COMPLETION
     return TokenUsage(math.ceil(request_bytes / _BOUND_BYTES_PER_TOKEN), completion, estimated=True)

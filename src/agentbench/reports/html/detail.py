@@ -33,7 +33,7 @@ _FINDINGS = frozenset({IntegrityFinding.type, MonitorAlert.type})
 
 @dataclass(slots=True)
 class Trace:
-    """What writing a trace counted and collected."""
+    """Counts and findings collected while a trace is written."""
 
     parts: int = 0
     events: int = 0

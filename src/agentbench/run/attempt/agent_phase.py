@@ -98,9 +98,9 @@ def _open_session(attempt: Attempt, prepared: PreparedTask, sandbox: Sandbox, wo
     task, rules = attempt.row.task, attempt.rules
 
     def shared_cap_reached() -> tuple[TerminationCode, str] | None:
-        """Return the cap of the task or the study that is used up, by whichever attempt. Asked before every call."""
+        """Return the exhausted cap of the task or the study, if any. Checked before every call."""
         cap = attempt.account.used_up()
-        # The attempt's own cap is computed from its log, so that anybody can recompute it.
+        # The attempt's own cap is computed from its log, so that it can be recomputed.
         return None if cap is None or cap.scope == "run" else (cap.code, cap.message)
 
     return Session(

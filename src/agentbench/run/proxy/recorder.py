@@ -56,7 +56,7 @@ class Capture:
 
     @property
     def unused(self) -> int:
-        """How many more bytes would be kept."""
+        """Number of bytes that can still be kept."""
         return self.keep - len(self._kept)
 
     @property

@@ -73,7 +73,7 @@ class BwrapEnvironments:
         return True
 
     def remove_unused(self) -> None:
-        """Nothing is kept outside the layer store."""
+        """Do nothing: this backend keeps nothing outside the layer store."""
 
     def without_setup(self, spec: SandboxSpec) -> LaunchParams:
         """Return how to start a sandbox with an empty workspace.

@@ -32,7 +32,7 @@ _PERMISSION_REMEDY = "sudo usermod -aG docker $USER, and log in again; or use ro
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What the engine reports about itself."""
+    """Facts that the engine reports about itself."""
 
     id: str
     version: str

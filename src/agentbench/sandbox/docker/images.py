@@ -45,7 +45,7 @@ class BaseImage:
     """An image with the command server, the sandbox's user and a Python environment."""
 
     key: str
-    """Of the original image and what the harness added: equal keys mean equal content, whenever it was built."""
+    """Identifies the original image and what the harness added: equal keys mean equal content."""
     image: str
     """Its id."""
     original: str

@@ -28,7 +28,7 @@ SEEDS_OF = "agentbench.seeds-of"
 BASE_OF = "agentbench.base-of"
 """The image that a base image was made from, and with which it is removed."""
 BASE_FACTS = "agentbench.base"
-"""What was detected in a base image, as JSON in base64."""
+"""Facts detected in a base image, as JSON in base64."""
 
 
 def state_labels(state: Path) -> dict[str, str]:

@@ -33,7 +33,7 @@ class Container:
     status: ContainerStatus
     meter: Meter
     pid: int
-    """Of its first process as seen from this host, or 0 if it is not visible."""
+    """Host pid of the container's first process, or 0 if it is not visible."""
     server: str
     """Description of the interpreter that runs the command server."""
     workdir: str

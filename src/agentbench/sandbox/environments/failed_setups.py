@@ -45,7 +45,7 @@ class SetupIdentity:
     key: str
     label: str
     conditions: str
-    """What a failure may depend on although the result of a successful setup does not: limits and registries."""
+    """Conditions that can cause a failure but do not change the result of a successful setup: limits and registries."""
     recordable: bool = True
 
 
@@ -55,7 +55,7 @@ class Failure:
     remedy: str
     steps: tuple[SetupStep, ...]
     recorded_at: str = ""
-    """When an earlier process recorded it; empty if it happened in this one."""
+    """Time at which an earlier process recorded it; empty if it happened in this process."""
 
 
 class FailedSetups:

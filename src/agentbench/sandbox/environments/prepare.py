@@ -45,7 +45,7 @@ class SetupResult:
     """An environment after setup, as its builder froze it."""
 
     entries: Sequence[Entry]
-    """Of the workspace."""
+    """Entries of the workspace."""
     changed: Sequence[bytes]
     """Files of the base repository that setup changed or removed."""
     digest: str
@@ -91,7 +91,7 @@ class Environment:
     prepared: Prepared
     layer: Layer
     entries: Mapping[bytes, Entry]
-    """Of the workspace, by path."""
+    """Entries of the workspace, by path."""
 
 
 class KeyedLocks:

@@ -37,10 +37,10 @@ class TestRecord:
     extra_failed: bool = False
     why: str = ""
     rerunning: bool = False
-    """The current try does not count."""
+    """A rerun follows, so the current execution does not count."""
 
     def take(self, when: str, outcome: str) -> None:
-        """Add one phase. Of a try that is repeated, only a failure in a later phase counts."""
+        """Add one phase. If a rerun follows, only failures in later phases of this execution count."""
         if outcome == RERUN:
             self.rerunning = True
             self.phases.clear()
@@ -95,7 +95,7 @@ class Transcript:
     no_pytest: str = ""
     names: list[str] = field(default_factory=list)
     python: tuple[str, str, list[str]] | None = None
-    """The base interpreter of the environment, its folder of programs, its package folders."""
+    """The base interpreter of the environment, its folder of programs and its package folders."""
     runner_modules: list[str] = field(default_factory=list)
     """Installed top-level modules that the runner itself loaded."""
     test_code: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
