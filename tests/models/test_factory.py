@@ -168,10 +168,10 @@ def test_any_value_survives_single_quotes(value: str) -> None:
 def test_environment_overrides_env_file_and_secrets_are_hidden(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-file\nOPENROUTER_API_KEY=only-file\n")
     keys = Keys.find({"OPENAI_API_KEY": "from-environment"}, tmp_path)
-    found = keys.get("OPENAI_API_KEY")
-    assert found is not None
-    assert found.reveal() == "from-environment"
-    assert "from-environment" not in f"{found} {found!r}"
+    key = keys.get("OPENAI_API_KEY")
+    assert key is not None
+    assert key.reveal() == "from-environment"
+    assert "from-environment" not in f"{key} {key!r}"
     names = bundled_presets().key_names
     assert keys.values(names) == {"OPENAI_API_KEY": "from-environment", "OPENROUTER_API_KEY": "only-file"}
     assert not hasattr(Secret("N", "v"), "__dict__")
@@ -242,8 +242,8 @@ def test_several_fences_are_joined_to_one_patch() -> None:
 
 @given(st.text())
 def test_find_patch_never_fails(text: str) -> None:
-    found = find_patch(text)
-    assert found is None or found.endswith("\n") or found == ""
+    patch = find_patch(text)
+    assert patch is None or patch.endswith("\n") or patch == ""
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '"x"', "{", '{"a": NaN}', '{"a": Infinity}', "[" * 100_000, "nul"])

@@ -56,9 +56,9 @@ def test_reduced_run_verifies_and_names_the_approver(tmp_path: Path) -> None:
     assert {name.split("/", 2)[2] for name in left} <= MINIMAL
     assert len(files(run)) < len(before)
     assert [record.line() for record in RunDirectory.open(run).records()] == records
-    found = verified(run)
-    assert found["ok"], found
-    assert "approved by eve (older than a year)" in str(found["notes"])
+    audit = verified(run)
+    assert audit["ok"], audit
+    assert "approved by eve (older than a year)" in str(audit["notes"])
     (event,) = [one.payload for one in read_events(run / "events.jsonl") if isinstance(one.payload, RunReduced)]
     assert event.files == len(before) - len(files(run))
 

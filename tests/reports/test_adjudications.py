@@ -75,9 +75,9 @@ def test_later_adjudication_of_a_reviewer_replaces_the_earlier(run: Path) -> Non
 def test_list_shows_waiting_attempts(run: Path) -> None:
     assert "0 adjudicated (0 minutes), 1 to review" in adjudicate(run, "--list").output
     adjudicate(run, "--attempt", "a", "--truth", "correct", "--minutes", 3)
-    found = json.loads(adjudicate(run, "--list", "--json").output)
-    assert found["waiting"] == []
-    assert found["adjudications"][0]["minutes"] == 3
+    data = json.loads(adjudicate(run, "--list", "--json").output)
+    assert data["waiting"] == []
+    assert data["adjudications"][0]["minutes"] == 3
 
 
 @pytest.mark.parametrize(

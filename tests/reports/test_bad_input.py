@@ -89,8 +89,8 @@ def test_contract_versions_are_compared_only_with_the_option(tmp_path: Path) -> 
     assert "contract of 1 task differs" in error_of("paired", "--run-a", a, "--run-b", b).message
     text = invoke("paired", "--run-a", a, "--run-b", b, "--across-versions").output
     assert "[ACROSS CONTRACT VERSIONS]" in text.splitlines()[0]
-    found = json.loads(invoke("paired", "--run-a", a, "--run-b", b, "--across-versions", "--json").output)
-    assert found["labels"] == ["ACROSS CONTRACT VERSIONS"]
+    data = json.loads(invoke("paired", "--run-a", a, "--run-b", b, "--across-versions", "--json").output)
+    assert data["labels"] == ["ACROSS CONTRACT VERSIONS"]
 
 
 @pytest.mark.req("E-14", "A-09")
@@ -106,8 +106,8 @@ def test_different_caps_make_a_comparison_provisional(tmp_path: Path) -> None:
 def test_unequal_repeats_are_compared_by_task(tmp_path: Path) -> None:
     a = run_dir(tmp_path / "a", [record("x", "pass", n) for n in (1, 2, 3)] + [record("y", "fail")])
     b = run_dir(tmp_path / "b", [record("x", "fail"), record("y", "pass")])
-    found = json.loads(invoke("paired", "--run-a", a, "--run-b", b, "--json").output)
-    comparison = found["comparisons"]["contract"]
+    data = json.loads(invoke("paired", "--run-a", a, "--run-b", b, "--json").output)
+    comparison = data["comparisons"]["contract"]
     assert comparison["difference"] == 0
     assert any("different numbers of counted attempts" in note for note in comparison["notes"])
 

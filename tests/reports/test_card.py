@@ -74,9 +74,9 @@ def test_run_with_one_attempt_shows_that_attempt(tmp_path: Path) -> None:
 
 
 def test_json_has_summary_and_records(run: Path) -> None:
-    found = json.loads(card(run, "--task", "good", "--json"))
-    assert found["summary"]["rates"]["contract"]["count"] == 1
-    assert [attempt["task_id"] for attempt in found["attempts"]] == ["good"]
+    data = json.loads(card(run, "--task", "good", "--json"))
+    assert data["summary"]["rates"]["contract"]["count"] == 1
+    assert [attempt["task_id"] for attempt in data["attempts"]] == ["good"]
     assert len(json.loads(card(run, "--json"))["attempts"]) == 3
 
 

@@ -102,9 +102,9 @@ def test_gate_works_on_csv_results(tmp_path: Path) -> None:
     )
     result = paired(f"{file}#a", f"{file}#b", "--gate", gate(tmp_path, "{max_drop: 0.05, max_cost_ratio: 2}"))
     assert result.exit_code == 1
-    found = json.loads(paired(f"{file}#a", f"{file}#b", "--gate", gate(tmp_path, "max_cost_ratio: 2"), "--json").output)
-    assert found["gate"]["verdict"] == "undecided"
-    assert found["gate"]["exit_code"] == 2
+    data = json.loads(paired(f"{file}#a", f"{file}#b", "--gate", gate(tmp_path, "max_cost_ratio: 2"), "--json").output)
+    assert data["gate"]["verdict"] == "undecided"
+    assert data["gate"]["exit_code"] == 2
 
 
 @pytest.mark.req("A-03")
@@ -134,9 +134,9 @@ def test_report_has_both_intervals_and_detectable_effect(tmp_path: Path) -> None
     assert text.startswith("# B IS BETTER: B − A = +50.0 points")
     assert "Minimum detectable effect: " in text.splitlines()[0]
     assert "bootstrap, clustered by task, 10000 resamples" in text
-    found = json.loads(paired(a, b, "--method", "bootstrap", "--json").output)
-    assert found["comparisons"]["contract"]["method"] == "bootstrap"
-    assert found["better"] == "B"
+    data = json.loads(paired(a, b, "--method", "bootstrap", "--json").output)
+    assert data["comparisons"]["contract"]["method"] == "bootstrap"
+    assert data["better"] == "B"
     few = paired(run(tmp_path / "c", "+-+-"), run(tmp_path / "d", "+++-")).output
     assert "Underpowered: 1 task differs, at least 5 are needed for significance." in few.splitlines()[0]
 
@@ -148,11 +148,11 @@ def test_power_is_reported_with_its_sanity_check() -> None:
     assert text.startswith("SUFFICIENT: ")
     assert "Simulated with an assumed correlation" in text
     assert "Sanity check passed" in text
-    found = json.loads(
+    data = json.loads(
         CliRunner().invoke(command, [*args[:-4], "--rate-b", "0.42", "--correlation", "0.2", "--json"]).output
     )
-    assert found["power"] < 0.5
-    assert found["problems"] == []
+    assert data["power"] < 0.5
+    assert data["problems"] == []
 
 
 @pytest.mark.req("A-03")

@@ -78,13 +78,13 @@ def test_differing_tasks_are_linked_to_their_evidence(swept: tuple[Path, Path]) 
 
 @pytest.mark.req("A-02")
 def test_json_and_csv_have_the_same_comparison(swept: tuple[Path, Path]) -> None:
-    found = json.loads(text_of("--run-a", swept[0], "--run-b", swept[1], "--format", "json"))
-    contract = found["comparisons"]["contract"]
-    assert found["better"] == "B"
+    data = json.loads(text_of("--run-a", swept[0], "--run-b", swept[1], "--format", "json"))
+    contract = data["comparisons"]["contract"]
+    assert data["better"] == "B"
     assert contract["contingency"] == {"both": 1, "only_a": 0, "only_b": 6, "neither": 0}
     assert contract["mcnemar_exact"] == 0.03125
     assert contract["mcnemar_mid_p"] == 0.015625
-    assert found["flips"][0]["task_dirs_a"] == [str(swept[0] / "tasks/t0")]
+    assert data["flips"][0]["task_dirs_a"] == [str(swept[0] / "tasks/t0")]
     rows = list(csv.DictReader(io.StringIO(text_of("--run-a", swept[0], "--run-b", swept[1], "--format", "csv"))))
     assert [float(row["difference"]) for row in rows] == [1, 1, 1, 1, 1, 1, 0]
 
@@ -189,11 +189,11 @@ def test_hostile_text_stays_inside_its_cell(tmp_path: Path) -> None:
 def test_csv_results_are_compared_like_runs(tmp_path: Path) -> None:
     a = results_csv(tmp_path / "a.csv", "".join(f"t{n},a,1,fail,0.1\n" for n in range(6)))
     b = results_csv(tmp_path / "b.csv", "".join(f"t{n},b,1,pass,0.2\n" for n in range(6)))
-    found = json.loads(text_of("--run-a", a, "--run-b", b, "--json"))
-    assert found["better"] == "B"
-    assert found["comparisons"]["contract"]["mcnemar_exact"] == 0.03125
-    assert (found["a"]["cost"], found["b"]["cost"]) == (pytest.approx(0.6), pytest.approx(1.2))
-    assert found["comparability"]["unknown"]
+    data = json.loads(text_of("--run-a", a, "--run-b", b, "--json"))
+    assert data["better"] == "B"
+    assert data["comparisons"]["contract"]["mcnemar_exact"] == 0.03125
+    assert (data["a"]["cost"], data["b"]["cost"]) == (pytest.approx(0.6), pytest.approx(1.2))
+    assert data["comparability"]["unknown"]
     assert "Results from a CSV file" in text_of("--run-a", a, "--run-b", b)
 
 

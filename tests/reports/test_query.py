@@ -25,8 +25,8 @@ def test_records_of_several_runs_are_one_table(tmp_path: Path) -> None:
     a = run_dir(tmp_path / "a", [record("x"), record("y", "fail")])
     b = run_dir(tmp_path / "odd [b] 'q' *", [record("x", variant="packer")])
     sql = "select run_dir, variant, count(*) n, sum(passed::int) good from attempts group by all order by variant"
-    found = json.loads(query(sql, a, b, "--format", "json").output)
-    assert found == [
+    data = json.loads(query(sql, a, b, "--format", "json").output)
+    assert data == [
         {"run_dir": "a", "variant": "baseline", "n": 2, "good": 1},
         {"run_dir": "odd [b] 'q' *", "variant": "packer", "n": 1, "good": 1},
     ]
@@ -36,8 +36,8 @@ def test_records_of_several_runs_are_one_table(tmp_path: Path) -> None:
 
 def test_events_are_a_table(tmp_path: Path) -> None:
     run = whole_run(tmp_path / "runs")
-    found = json.loads(query("select type, count(*) n from events group by type", run, "--json").output)
-    counts = {one["type"]: one["n"] for one in found}
+    data = json.loads(query("select type, count(*) n from events group by type", run, "--json").output)
+    counts = {one["type"]: one["n"] for one in data}
     assert counts["attempt_opened"] == 3
     assert counts["attempt_closed"] == 3
     first = json.loads(

@@ -32,13 +32,13 @@ def run(tmp_path: Path) -> Path:
 def test_weights_change_scores_but_not_verdicts(run: Path, tmp_path: Path) -> None:
     before = (run / "attempts.jsonl").read_bytes()
     weights = write(tmp_path / "w.yaml", "weights: {minimal: 1, trace: 0, maintainability: 0}")
-    found = json.loads(rescore(run, "--weights", weights, "--json").output)
-    assert found["label"] == "COUNTERFACTUAL"
-    assert found["decision"].startswith("COUNTERFACTUAL: ")
-    for attempt_json in found["attempts"]:
+    data = json.loads(rescore(run, "--weights", weights, "--json").output)
+    assert data["label"] == "COUNTERFACTUAL"
+    assert data["decision"].startswith("COUNTERFACTUAL: ")
+    for attempt_json in data["attempts"]:
         assert attempt_json["label"] == "COUNTERFACTUAL"
         assert attempt_json["passed"] == attempt_json["counterfactual_passed"]
-    scores = [(one["score"], one["counterfactual_score"]) for one in found["attempts"] if one["passed"]]
+    scores = [(one["score"], one["counterfactual_score"]) for one in data["attempts"] if one["passed"]]
     assert scores
     assert all(old != new for old, new in scores)
     assert (run / "attempts.jsonl").read_bytes() == before
@@ -47,14 +47,14 @@ def test_weights_change_scores_but_not_verdicts(run: Path, tmp_path: Path) -> No
 @pytest.mark.req("A-09")
 def test_tighter_cap_fails_attempts_that_changed_later(run: Path, tmp_path: Path) -> None:
     none = write(tmp_path / "none.yaml", "tool_calls: 0")
-    found = json.loads(rescore(run, "--caps", none, "--json").output)
-    passed = [one for one in found["attempts"] if one["passed"]]
+    data = json.loads(rescore(run, "--caps", none, "--json").output)
+    passed = [one for one in data["attempts"] if one["passed"]]
     assert passed
     assert all(one["counterfactual_passed"] is False for one in passed)
     assert all(one["counterfactual_reason"] == "BUDGET_EXHAUSTED" for one in passed)
     same = json.loads(rescore(run, "--caps", write(tmp_path / "many.yaml", "tool_calls: 1000"), "--json").output)
     assert all(one["passed"] == one["counterfactual_passed"] for one in same["attempts"])
-    unchanged = [one for one in found["attempts"] if not one["passed"]]
+    unchanged = [one for one in data["attempts"] if not one["passed"]]
     assert all(one["counterfactual_passed"] is False for one in unchanged)
 
 
@@ -64,9 +64,9 @@ def test_effect_of_a_looser_cap_is_unknown(tmp_path: Path) -> None:
     attempt(run, "toy", sample=SampleAttempt(outcome=Outcome.FAIL, ending=TerminationCode.TOOL_CALL_CAP))
     run.close()
     looser = write(tmp_path / "c.yaml", "tool_calls: 100000")
-    found = json.loads(rescore(run.path, "--caps", looser, "--json").output)
-    assert found["attempts"][0]["counterfactual_passed"] is None
-    assert "1 unknown" in found["decision"]
+    data = json.loads(rescore(run.path, "--caps", looser, "--json").output)
+    assert data["attempts"][0]["counterfactual_passed"] is None
+    assert "1 unknown" in data["decision"]
 
 
 @pytest.mark.req("A-09")

@@ -55,17 +55,17 @@ def test_markdown_has_rates_denominators_reasons_and_evidence(mixed: Path) -> No
 @pytest.mark.req("A-01")
 def test_json_has_the_same_numbers(mixed: Path) -> None:
     for flags in (["--format", "json"], ["--json"]):
-        found = json.loads(invoke("summary", "--run", str(mixed), *flags))
-        assert found["rates"]["contract"] | {"interval": None} == {
+        data = json.loads(invoke("summary", "--run", str(mixed), *flags))
+        assert data["rates"]["contract"] | {"interval": None} == {
             "count": 2,
             "total": 6,
             "share": 2 / 6,
             "interval": None,
         }
-        assert found["rates"]["acceptance"]["total"] == 5
-        assert found["invalid_by_cause"] == {"harness": 1, "task": 1, "safety": 1, "operator": 1}
-        assert found["failure_reasons"]["POLICY_VIOLATION"] == 1
-        assert found["decision"].startswith("2 of 6 passed")
+        assert data["rates"]["acceptance"]["total"] == 5
+        assert data["invalid_by_cause"] == {"harness": 1, "task": 1, "safety": 1, "operator": 1}
+        assert data["failure_reasons"]["POLICY_VIOLATION"] == 1
+        assert data["decision"].startswith("2 of 6 passed")
 
 
 @pytest.mark.req("A-01", "U-04")
@@ -77,9 +77,9 @@ def test_csv_has_a_row_per_attempt_and_can_be_read_back(mixed: Path, tmp_path: P
     ]  # fmt: skip
     file = tmp_path / "results.csv"
     file.write_text(text, encoding="utf-8")
-    found = json.loads(invoke("paired", "--run-a", str(mixed), "--run-b", str(file), "--json"))
-    assert found["comparisons"]["contract"]["difference"] == 0
-    assert found["comparisons"]["contract"]["tasks"] == 6
+    data = json.loads(invoke("paired", "--run-a", str(mixed), "--run-b", str(file), "--json"))
+    assert data["comparisons"]["contract"]["difference"] == 0
+    assert data["comparisons"]["contract"]["tasks"] == 6
 
 
 @pytest.mark.req("A-01")
@@ -96,9 +96,9 @@ def test_junit_separates_failures_errors_and_skipped(mixed: Path) -> None:
 @pytest.mark.req("G-04")
 def test_mean_score_is_over_passing_attempts(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a", score=0.5), record("b", score=1.0), record("c", "fail")])
-    found = summarise(open_run(run))
-    assert (found.mean_score, found.scored) == (0.75, 2)
-    assert "over 2 attempts that passed all gates" in as_markdown(found)
+    summary = summarise(open_run(run))
+    assert (summary.mean_score, summary.scored) == (0.75, 2)
+    assert "over 2 attempts that passed all gates" in as_markdown(summary)
 
 
 @pytest.mark.req("A-01")
@@ -116,9 +116,9 @@ def test_hardest_tasks_have_the_lowest_pass_rate(tmp_path: Path) -> None:
     records = [record("easy", "pass", repeat) for repeat in (1, 2)]
     records += [record("half", kind, repeat) for repeat, kind in ((1, "pass"), (2, "fail"))]
     records += [record("hard", "fail", repeat) for repeat in (1, 2)]
-    found = summarise(open_run(run_dir(tmp_path / "run", records)))
-    assert [line.task for line in found.hardest] == ["hard", "half"]
-    assert "clustered by task" in as_markdown(found)
+    summary = summarise(open_run(run_dir(tmp_path / "run", records)))
+    assert [line.task for line in summary.hardest] == ["hard", "half"]
+    assert "clustered by task" in as_markdown(summary)
 
 
 @pytest.mark.req("R-11")
@@ -130,9 +130,9 @@ def test_other_base_seed_is_a_deviation(tmp_path: Path) -> None:
 
 def test_superseded_attempts_are_counted_separately(tmp_path: Path) -> None:
     old = record("a", "operator", final=False, attempt_id="old")
-    found = summarise(open_run(run_dir(tmp_path / "run", [old, record("a", supersedes="old")])))
-    assert (found.rates.attempts, found.run.superseded) == (1, 1)
-    assert "1 earlier attempt superseded" in as_markdown(found)
+    summary = summarise(open_run(run_dir(tmp_path / "run", [old, record("a", supersedes="old")])))
+    assert (summary.rates.attempts, summary.run.superseded) == (1, 1)
+    assert "1 earlier attempt superseded" in as_markdown(summary)
 
 
 def test_hostile_text_is_escaped_in_every_format(tmp_path: Path) -> None:

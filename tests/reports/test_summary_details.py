@@ -60,12 +60,12 @@ def test_clustering_by_repository_widens_the_interval(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", records)
     for n in range(24):
         write_evidence(run, f"t{n}", url=f"https://x/{n // 4}.git")
-    found = summarise(open_run(run))
-    assert found.by_repository is not None
-    assert found.rates.contract.interval is not None
-    wide, narrow = (one.high - one.low for one in (found.by_repository, found.rates.contract.interval))
+    summary = summarise(open_run(run))
+    assert summary.by_repository is not None
+    assert summary.rates.contract.interval is not None
+    wide, narrow = (one.high - one.low for one in (summary.by_repository, summary.rates.contract.interval))
     assert wide > narrow
-    assert "Wilson, clustered by repository" in as_markdown(found)
+    assert "Wilson, clustered by repository" in as_markdown(summary)
 
 
 @pytest.mark.req("A-08", "A-09", "L-06")
@@ -99,11 +99,11 @@ def test_costs_times_and_time_to_success_are_reported(tmp_path: Path) -> None:
         record(f"t{n}", kind, cost=cost, usage={**usage, "wall_sec": 10.0 + n})
         for n, kind in enumerate(["pass", "pass", "fail", "harness"])
     ]
-    found = summarise(open_run(run_dir(tmp_path / "run", records)))
-    (spent,) = found.spending
+    summary = summarise(open_run(run_dir(tmp_path / "run", records)))
+    (spent,) = summary.spending
     assert (round(spent.lm, 9), spent.total, spent.per_pass) == (0.8, 2.0, 1.0)
-    assert [step.survival for step in found.time_to_success.steps] == [0.75, 0.5]
-    text = as_markdown(found)
+    assert [step.survival for step in summary.time_to_success.steps] == [0.75, 0.5]
+    text = as_markdown(summary)
     assert "| `usd` | 0.8 | 0.4 | 0.2 | 0.2 | 0.4 | 2 | 1 |" in text
     assert "Agent time to success: median 11 s" in text
     assert "1 of 4 attempts (25.0%) undecided." in text
@@ -115,16 +115,16 @@ def test_costs_times_and_time_to_success_are_reported(tmp_path: Path) -> None:
 def test_repeats_flaky_tasks_and_gate_vectors(tmp_path: Path) -> None:
     records = [record("even", kind, n) for n, kind in enumerate(["pass", "fail", "pass"], 1)]
     records += [record("firm", "pass", n) for n in (1, 2, 3)]
-    found = summarise(open_run(run_dir(tmp_path / "run", records)))
-    assert [line.task for line in found.flaky] == ["even"]
-    assert [(one.k, round(one.any_of, 4), round(one.all_of, 4)) for one in found.pass_k] == [
+    summary = summarise(open_run(run_dir(tmp_path / "run", records)))
+    assert [line.task for line in summary.flaky] == ["even"]
+    assert [(one.k, round(one.any_of, 4), round(one.all_of, 4)) for one in summary.pass_k] == [
         (1, 0.8333, 0.8333), (2, 1.0, 0.6667), (3, 1.0, 0.5),
     ]  # fmt: skip
-    text = as_markdown(found)
+    text = as_markdown(summary)
     assert "`even`: 2 of 3 passed" in text
     assert "| pass | pass | pass | pass | 5 |" in text
     assert "Assurance level (of the weakest mandatory check): per_test 6." in text
-    assert as_json(found)["pass_k"]
+    assert as_json(summary)["pass_k"]
 
 
 def test_evidence_paths_stay_inside_the_run(tmp_path: Path) -> None:

@@ -27,11 +27,11 @@ def test_equal_identities_are_comparable() -> None:
 
 @pytest.mark.req("E-14", "C-11")
 def test_changed_contract_is_listed_by_task() -> None:
-    found = compare_identities(
+    comparison = compare_identities(
         [BASE, replace(BASE, task="u")], [replace(BASE, contract_id="c2"), replace(BASE, task="u")]
     )
-    assert found.across_versions == ("t",)
-    assert not found.comparable
+    assert comparison.across_versions == ("t",)
+    assert not comparison.comparable
 
 
 @pytest.mark.req("E-14")
@@ -48,26 +48,26 @@ def test_changed_contract_is_listed_by_task() -> None:
 )
 def test_every_other_difference_is_listed(name: str, text: str) -> None:
     changed: dict[str, str] = {name: "2"}
-    found = compare_identities([BASE], [replace(BASE, **changed)])  # type: ignore[arg-type]
-    assert any(text in difference for difference in found.differences)
-    assert not found.comparable
+    comparison = compare_identities([BASE], [replace(BASE, **changed)])  # type: ignore[arg-type]
+    assert any(text in difference for difference in comparison.differences)
+    assert not comparison.comparable
 
 
 @pytest.mark.req("E-14", "R-11")
 def test_other_or_different_seeds_are_deviations() -> None:
     assert seed_deviations([BASE, replace(BASE, repeat=2, seed=99)], "A") == ()
     other = replace(BASE, seed=1337)
-    found = compare_identities([BASE], [other])
-    assert any("1337" in deviation for deviation in found.deviations)
-    assert any("different seeds" in deviation for deviation in found.deviations)
+    comparison = compare_identities([BASE], [other])
+    assert any("1337" in deviation for deviation in comparison.deviations)
+    assert any("different seeds" in deviation for deviation in comparison.deviations)
 
 
 @pytest.mark.req("U-04")
 def test_results_without_identity_are_unknown_not_different() -> None:
-    found = compare_identities([BASE], [Identity(task="t")])
-    assert found.unknown
-    assert found.differences == ()
-    assert found.across_versions == ()
+    comparison = compare_identities([BASE], [Identity(task="t")])
+    assert comparison.unknown
+    assert comparison.differences == ()
+    assert comparison.across_versions == ()
 
 
 @pytest.mark.req("E-14")

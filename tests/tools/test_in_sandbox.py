@@ -69,9 +69,9 @@ def test_search_works_the_same_without_ripgrep(
             "yes 'long median' | head -c 5000 | tr '\\n' ' ' > long; echo 'median' > .gitignore; echo 'foo(bar' > paren"
         )
         assert session.run(make).ok
-        found = session.search(r"med[i]an\b")
-        assert found.ok, found
-        lines = found.stdout.splitlines()
+        result = session.search(r"med[i]an\b")
+        assert result.ok, result
+        lines = result.stdout.splitlines()
         assert lines[:5] == [
             ".gitignore:1:median",
             ".hidden:1:median",
@@ -98,8 +98,8 @@ def test_many_files_are_searched(sandboxes: ProjectSandboxes, tmp_path: Path) ->
     with sandboxes.open(tmp_path) as recorded:
         name = "n" * 100
         assert recorded.session.run(f"for i in $(seq 1000 1999); do echo needle $i > {name}$i; done").ok
-        found = recorded.session.search("needle 1[0-9]*7$", max_results=1000)
-        assert found.stdout.splitlines() == [f"{name}{i}:1:needle {i}" for i in range(1007, 2000, 10)]
+        result = recorded.session.search("needle 1[0-9]*7$", max_results=1000)
+        assert result.stdout.splitlines() == [f"{name}{i}:1:needle {i}" for i in range(1007, 2000, 10)]
 
 
 @pytest.mark.parametrize("ripgrep", [True, False], ids=["ripgrep", "python"])

@@ -72,9 +72,9 @@ def on_host(query: str, content: bytes) -> Lines | None:
 def test_host_search_finds_what_ripgrep_finds(
     query: str, content: bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    found = on_host(query, content) if content else None
-    if found is not None:
-        assert found == by_ripgrep(query, content, tmp_path_factory.getbasetemp())
+    matches = on_host(query, content) if content else None
+    if matches is not None:
+        assert matches == by_ripgrep(query, content, tmp_path_factory.getbasetemp())
 
 
 @needs_ripgrep

@@ -62,9 +62,9 @@ def test_entries_have_digest_size_and_mode(root: Path) -> None:
     (root / "a/run.sh").write_bytes(b"#!/bin/sh\n")
     (root / "a/run.sh").chmod(0o755)
     (root / "link").symlink_to("a/run.sh")
-    found = listed(root)
-    assert found[b"a/run.sh"] == Entry(b"a/run.sh", Kind.FILE, True, 10, hashlib.sha256(b"#!/bin/sh\n").hexdigest())
-    assert found[b"link"] == Entry(b"link", Kind.SYMLINK, False, 8, hashlib.sha256(b"a/run.sh").hexdigest())
+    entries = listed(root)
+    assert entries[b"a/run.sh"] == Entry(b"a/run.sh", Kind.FILE, True, 10, hashlib.sha256(b"#!/bin/sh\n").hexdigest())
+    assert entries[b"link"] == Entry(b"link", Kind.SYMLINK, False, 8, hashlib.sha256(b"a/run.sh").hexdigest())
 
 
 def test_empty_folders_are_not_entries(root: Path) -> None:
@@ -100,11 +100,11 @@ def test_paths_of_any_bytes_come_back_sorted(tmp_path: Path, paths: set[bytes]) 
         target = folder / os.fsdecode(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path)
-    found = listed(folder)
-    assert list(found) == sorted(kept)
+    entries = listed(folder)
+    assert list(entries) == sorted(kept)
     memory = MemoryTree({path: path for path in kept})
-    assert list(found.values()) == list(memory.entries())
-    assert tree_digest(found.values()) == tree_digest(memory.entries())
+    assert list(entries.values()) == list(memory.entries())
+    assert tree_digest(entries.values()) == tree_digest(memory.entries())
 
 
 @pytest.mark.usefixtures("_both_ways")
@@ -114,8 +114,8 @@ def test_symlinks_are_never_followed(root: Path, tmp_path: Path) -> None:
     (root / "out").symlink_to(tmp_path / "secret")
     (root / "file").symlink_to(tmp_path / "secret/key")
     (root / "loop").symlink_to("loop")
-    found = listed(root)
-    assert {path: entry.kind for path, entry in found.items()} == dict.fromkeys(
+    entries = listed(root)
+    assert {path: entry.kind for path, entry in entries.items()} == dict.fromkeys(
         (b"file", b"loop", b"out"), Kind.SYMLINK
     )
     with FolderTree.at(root) as tree:
@@ -161,10 +161,10 @@ def test_setuid_hardlinks_and_sparse_files_are_plain_files(root: Path) -> None:
     os.link(root / "a", root / "b")
     with (root / "sparse").open("wb") as file:
         file.truncate(3_000_000)
-    found = listed(root)
-    assert found[b"a"].executable
-    assert found[b"a"].sha256 == found[b"b"].sha256
-    assert found[b"sparse"].size == 3_000_000
+    entries = listed(root)
+    assert entries[b"a"].executable
+    assert entries[b"a"].sha256 == entries[b"b"].sha256
+    assert entries[b"sparse"].size == 3_000_000
 
 
 def test_sparse_file_counts_by_its_apparent_size(root: Path) -> None:
@@ -202,14 +202,14 @@ def test_paths_longer_than_path_max_are_read(root: Path) -> None:
             os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
             os.mkdir("zz", dir_fd=fd)
             os.close(os.open("zz/after", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
-    found = listed(root)
-    assert len(found) == 12
-    assert list(found) == sorted(found)
-    longest = max(found, key=len)
+    entries = listed(root)
+    assert len(entries) == 12
+    assert list(entries) == sorted(entries)
+    longest = max(entries, key=len)
     assert len(longest) > 4096
     with FolderTree.at(root) as tree:
         assert tree.read(longest, max_bytes=10) == b""
-        assert tree.entry(longest) == found[longest]
+        assert tree.entry(longest) == entries[longest]
     with pytest.raises(TreeTooLarge, match="a path longer"):
         listed(root, TreeLimits(path_bytes=1000))
 
@@ -246,10 +246,10 @@ def test_growing_file_stays_within_the_limits(root: Path) -> None:
     try:
         for _ in range(5):
             try:
-                found = listed(root, TreeLimits(bytes=8 << 20))
+                entries = listed(root, TreeLimits(bytes=8 << 20))
             except TreeTooLarge:
                 continue
-            assert found[b"file"].size <= 8 << 20
+            assert entries[b"file"].size <= 8 << 20
     finally:
         stop.set()
         thread.join()
