@@ -89,7 +89,7 @@ def run_with_timeout(argv: list[str], workdir: Path, env: dict[str, str]) -> tup
 
 
 def merge(first: Measurements, second: Measurements) -> Measurements:
-    """Merge two measurements of ours, taken before and after the peers, so that both include changes in load."""
+    """Merge two measurements of AgentBench, taken before and after the peers, so that changes in load affect both."""
     merged = Measurements(notes=first.notes)
     merged.calls = {name: [*values, *second.calls[name]] for name, values in first.calls.items()}
     for kind in ("attempts", "gradings"):

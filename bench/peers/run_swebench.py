@@ -1,6 +1,6 @@
 """Measure SWE-bench: grading of predictions only, because it has no agent.
 
-`run_instances`, unchanged, on instances of ours: a container per prediction, the patch applied by git, the evaluation script
+`run_instances`, unchanged, on our own instances: a container per prediction, the patch applied by git, the evaluation script
 run, its log parsed. Calls use its `exec_run_with_timeout`.
 """
 # ruff: noqa: ANN401 - the peer's arguments, whose types are not here
