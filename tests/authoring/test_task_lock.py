@@ -26,8 +26,8 @@ LONG = 120.0
 """Timeout, so that a failing test does not hang."""
 
 
-def create_task(location: TaskLocation, tell: Callable[[str], None], cancelled: threading.Event) -> str:
-    with locked_draft(location, tell=tell, cancelled=cancelled) as (target, draft):
+def create_task(location: TaskLocation, notify: Callable[[str], None], cancelled: threading.Event) -> str:
+    with locked_draft(location, notify=notify, cancelled=cancelled) as (target, draft):
         draft.mkdir()
         publish(draft, target)
     return "created"
@@ -139,5 +139,5 @@ def test_harvest_accepts_a_task_created_by_another_command(repo: Path, lab: Lab,
         raise TaskExists("already exists")
 
     with mock.patch("agentbench.authoring.harvest.harvest.from_commit", overtaken):
-        done = harvest(request, lab, tell=lambda _line: None)
+        done = harvest(request, lab, notify=lambda _line: None)
     assert [(verdict.kind, verdict.task_id) for verdict in done.verdicts] == [("accepted", created.draft.id)]

@@ -1,4 +1,4 @@
-"""Folders with tasks, files and runs in which every recorded command works, made once for all workers."""
+"""Folders with tasks, files and runs in which every recorded command works, created once for all workers."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def good(handler: Handler, body: dict[str, Any]) -> None:
         handler.whole(json.dumps(answer_body()).encode())
 
 
-def says(value: dict[str, Any]) -> Behaviour:
+def responds(value: dict[str, Any]) -> Behaviour:
     return lambda handler, _: handler.whole(json.dumps(value).encode())
 
 

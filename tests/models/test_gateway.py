@@ -478,19 +478,19 @@ def test_malformed_requests_are_refused(open_metered: OpenMetered, data: bytes, 
     assert b" 200 " in _talk(metered, b"GET /v1/models HTTP/1.1\r\nconnection: close\r\n\r\n")
 
 
-def _asking(body: bytes, room: MemoryBudget) -> Connection:
-    here, there = socket.socketpair()
-    with there:
-        there.sendall(b"POST /v1/messages HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
-    return Connection(here, room)
+def _open_request(body: bytes, room: MemoryBudget) -> Connection:
+    server_end, client_end = socket.socketpair()
+    with client_end:
+        client_end.sendall(b"POST /v1/messages HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+    return Connection(server_end, room)
 
 
 @pytest.mark.req("T-05", "R-03")
 def test_requests_cannot_exhaust_host_memory() -> None:
     room = MemoryBudget(100_000)
-    first, second = _asking(b"x" * 90_000, room), _asking(b"x" * 90_000, room)
+    first, second = _open_request(b"x" * 90_000, room), _open_request(b"x" * 90_000, room)
     # Short text may take much memory once parsed.
-    long, broad = _asking(b"x" * 100_001, room), _asking(b"{" * 70_000, MemoryBudget(100_000))
+    long, broad = _open_request(b"x" * 100_001, room), _open_request(b"{" * 70_000, MemoryBudget(100_000))
     assert first.read_request() is not None
     for connection, code in ((second, 503), (long, 413), (broad, 413)):
         with pytest.raises(BadRequest) as refused:

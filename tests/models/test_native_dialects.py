@@ -87,8 +87,8 @@ def native(handler: Handler, body: dict[str, Any]) -> None:
 @pytest.fixture
 def metered(open_metered: OpenMetered, server: Server, transport: Transport) -> MeteredGateway:
     endpoint = Endpoint("test", server.url, Secret("K", KEY), auth="anthropic", dialects=ALL)
-    made: MeteredGateway = open_metered(ServiceUpstream(endpoint, transport, retry=QUICK)).open_gateway()
-    return made
+    gateway: MeteredGateway = open_metered(ServiceUpstream(endpoint, transport, retry=QUICK)).open_gateway()
+    return gateway
 
 
 @pytest.fixture

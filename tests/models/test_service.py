@@ -33,7 +33,7 @@ from tests.models.service import (
     good,
     hang,
     raw,
-    says,
+    responds,
     shorter_than_promised,
     slow,
     status,
@@ -48,7 +48,7 @@ STREAM = ModelRequest(Dialect.CHAT, {**ASK.body, "stream": True})
 @pytest.mark.req("T-06")
 def test_conversation_with_tools_gets_a_reply(serve: Serve, transport: Transport) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"command": "ls"}'}}
-    server = serve(says(answer_body("I look", tool_calls=[call])))
+    server = serve(responds(answer_body("I look", tool_calls=[call])))
     service = ServiceUpstream(Endpoint("test", server.url, Secret("TEST_KEY", KEY)), transport)
     model = ChatModel("vendor/name", service, Sampling(temperature=0.2, max_tokens=50))
     tools = [ToolSpec("run", "runs", {"type": "object"})]
@@ -112,9 +112,9 @@ def test_azure_style_paths_and_headers(serve: Serve, transport: Transport) -> No
         pytest.param(raw(b"<html></html>", "text/html"), faults.NotJson, 3, id="wrong content type"),
         pytest.param(fifty_megabytes, faults.TooLarge, 1, id="50 MB"),
         pytest.param(raw(b" " * (33 << 20)), faults.TooLarge, 1, id="33 MB announced"),
-        pytest.param(says({"choices": []}), faults.EmptyResponse, 3, id="no choice"),
-        pytest.param(says({}), faults.EmptyResponse, 3, id="nothing"),
-        pytest.param(says({"error": {"code": 429, "message": "slow"}}), faults.RateLimited, 3, id="error with 200"),
+        pytest.param(responds({"choices": []}), faults.EmptyResponse, 3, id="no choice"),
+        pytest.param(responds({}), faults.EmptyResponse, 3, id="nothing"),
+        pytest.param(responds({"error": {"code": 429, "message": "slow"}}), faults.RateLimited, 3, id="error with 200"),
     ],
 )
 @pytest.mark.req("T-06")
@@ -265,14 +265,14 @@ def test_nothing_is_sent_after_cancellation(serve: Serve, transport: Transport) 
 def test_empty_and_refused_replies_are_distinguished(upstream_for: Reach) -> None:
     refusal = answer_body("", refusal="I can not help with that")
     with pytest.raises(faults.Refused, match="can not help"):
-        ChatModel("m", upstream_for(says(refusal))).complete([user("hi")])
+        ChatModel("m", upstream_for(responds(refusal))).complete([user("hi")])
     filtered = answer_body("")
     filtered["choices"][0]["finish_reason"] = "content_filter"
     with pytest.raises(faults.Refused):
-        ChatModel("m", upstream_for(says(filtered))).complete([user("hi")])
+        ChatModel("m", upstream_for(responds(filtered))).complete([user("hi")])
     with pytest.raises(faults.EmptyResponse):
-        ChatModel("m", upstream_for(says(answer_body("")))).complete([user("hi")])
-    assert ChatModel("m", upstream_for(says(answer_body("")), good)).complete([user("hi")]).text == "hello"
+        ChatModel("m", upstream_for(responds(answer_body("")))).complete([user("hi")])
+    assert ChatModel("m", upstream_for(responds(answer_body("")), good)).complete([user("hi")]).text == "hello"
 
 
 @pytest.mark.req("T-06")
@@ -281,7 +281,7 @@ def test_malformed_arguments_raise_when_parsed(upstream_for: Reach) -> None:
         {"id": "c", "type": "function", "function": {"name": "run", "arguments": text}}
         for text in ('{"a": ', "[1]", "NaN")
     ]
-    reply = ChatModel("m", upstream_for(says(answer_body("", tool_calls=calls)))).complete([Message("user", "hi")])
+    reply = ChatModel("m", upstream_for(responds(answer_body("", tool_calls=calls)))).complete([Message("user", "hi")])
     for call in reply.tool_calls:
         with pytest.raises(faults.MalformedArguments, match="'run'"):
             call.arguments()

@@ -34,10 +34,10 @@ class Example:
                 added = "\n".join("+" + line for line in self.text.split("\n"))
                 return ToolCallStarted(call_id="c1", tool="apply_patch", arguments={"unified_diff": added})
             case _:
-                return said(self.text)
+                return model_response(self.text)
 
 
-def said(text: str) -> LlmResponse:
+def model_response(text: str) -> LlmResponse:
     return LlmResponse(
         request_id="r",
         status="ok",

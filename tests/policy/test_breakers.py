@@ -144,7 +144,7 @@ NEAR_MISSES: list[tuple[str, Scenario, Limits]] = [
 
 
 @pytest.mark.req("M-03", "M-10")
-@pytest.mark.parametrize("scenario,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
+@pytest.mark.parametrize("scenario,held,code", [trip[1:] for trip in TRIPS], ids=[trip[0] for trip in TRIPS])
 def test_breaker_trips(scenario: Scenario, held: Limits, code: TerminationCode) -> None:
     trace = ScriptedTrace(held)
     scenario(trace)
@@ -156,7 +156,7 @@ def test_breaker_trips(scenario: Scenario, held: Limits, code: TerminationCode) 
 
 
 @pytest.mark.req("M-03", "M-10")
-@pytest.mark.parametrize("scenario,held", [one[1:] for one in NEAR_MISSES], ids=[one[0] for one in NEAR_MISSES])
+@pytest.mark.parametrize("scenario,held", [miss[1:] for miss in NEAR_MISSES], ids=[miss[0] for miss in NEAR_MISSES])
 def test_breaker_does_not_trip_on_a_near_miss(scenario: Scenario, held: Limits) -> None:
     trace = ScriptedTrace(held)
     scenario(trace)
@@ -190,15 +190,15 @@ def test_command_killed_at_its_time_limit_is_logged() -> None:
     trace = ScriptedTrace()
     trace.call("run", error="timeout", timed_out=True, took=120, command="sleep 999")
     assert trace.rules == ["command_ceiling"]
-    assert [told.payload.type for told in trace.log[-2:]] == ["monitor_alert", "intervention"]
+    assert [event.payload.type for event in trace.log[-2:]] == ["monitor_alert", "intervention"]
 
 
 def test_calls_of_the_harness_do_not_count() -> None:
     agent, harness = ScriptedTrace(CAPS), ScriptedTrace(CAPS)
     agent.call("agent_command", took=900, command="x")
-    for told in agent.log:
-        if told.payload.type.startswith("tool_call"):
-            harness.write(told.payload.model_copy(update={"call_id": "h1"}))
+    for event in agent.log:
+        if event.payload.type.startswith("tool_call"):
+            harness.write(event.payload.model_copy(update={"call_id": "h1"}))
     assert agent.stopped is TerminationCode.DOMINANCE
     assert harness.stopped is None
 

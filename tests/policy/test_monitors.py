@@ -22,7 +22,7 @@ from agentbench.policy.monitors import (
 from agentbench.policy.rule_engine import RuleEngine
 from agentbench.policy.shell import read_script
 from agentbench.trace.events import Briefing, Delegation, Excerpt, ToolCallStarted
-from tests.policy.examples import STRICT, Example, benign, judged, positives, said
+from tests.policy.examples import STRICT, Example, benign, judged, model_response, positives
 from tests.policy.traces import ScriptedTrace, limits
 
 POSITIVES = positives()
@@ -36,25 +36,25 @@ def test_every_rule_has_thirty_examples_in_several_formats() -> None:
         assert len(examples) >= 30, rule
         assert len(set(examples)) == len(examples), rule
     for rule in published:
-        assert {one.form for one in POSITIVES[rule]} == {"command", "code", "text"}, rule
+        assert {example.form for example in POSITIVES[rule]} == {"command", "code", "text"}, rule
 
 
 @pytest.mark.req("M-02")
 @pytest.mark.parametrize("rule", POSITIVES)
 def test_rule_matches_its_examples(rule: str) -> None:
-    missed = [one for one in POSITIVES[rule] if rule not in {trip.rule for trip in judged(one, STRICT)}]
+    missed = [example for example in POSITIVES[rule] if rule not in {trip.rule for trip in judged(example, STRICT)}]
     assert missed == []
 
 
 @pytest.mark.req("M-02")
 def test_ordinary_work_raises_no_alert(capsys: pytest.CaptureFixture[str]) -> None:
     ordinary = list(benign())
-    assert sum(one.form == "command" for one in ordinary) >= 1000
-    wrong = [(one, [trip.rule for trip in judged(one)]) for one in ordinary if judged(one)]
-    found = sum(len(examples) for examples in POSITIVES.values())
+    assert sum(example.form == "command" for example in ordinary) >= 1000
+    wrong = [(example, [trip.rule for trip in judged(example)]) for example in ordinary if judged(example)]
+    total = sum(len(examples) for examples in POSITIVES.values())
     with capsys.disabled():
         sys.stdout.write(
-            f"\nmonitors: precision {found / (found + len(wrong)):.4f} ({found} examples of {len(POSITIVES)} rules found, "
+            f"\nmonitors: precision {total / (total + len(wrong)):.4f} ({total} examples of {len(POSITIVES)} rules found, "
             f"{len(wrong)} of {len(ordinary)} benign ones flagged)\n"
         )
     assert wrong == []
@@ -63,10 +63,10 @@ def test_ordinary_work_raises_no_alert(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.req("M-02")
 @pytest.mark.parametrize("rule", POSITIVES)
 def test_format_is_recorded_and_only_executed_commands_are_denied(rule: str) -> None:
-    for one in POSITIVES[rule]:
-        for trip in judged(one, STRICT):
-            assert trip.format == ("natural_text" if one.form == "text" else "code")
-            if one.form != "command":
+    for example in POSITIVES[rule]:
+        for trip in judged(example, STRICT):
+            assert trip.format == ("natural_text" if example.form == "text" else "code")
+            if example.form != "command":
                 assert (trip.action, trip.severity) == ("note", "note")
 
 
@@ -75,14 +75,14 @@ def test_prose_is_split_from_fenced_code() -> None:
     text = (
         "I will read the tests.\n```bash\n$ sudo id\n```\nthen\n```python\nos.setuid(0)\n```\nLet me gain root access."
     )
-    assert [(one.form, one.text.strip()) for one in prose(text)] == [
+    assert [(part.form, part.text.strip()) for part in prose(text)] == [
         ("text", "I will read the tests."),
         ("command", "sudo id"),
         ("text", "then"),
         ("code", "os.setuid(0)"),
         ("text", "Let me gain root access."),
     ]
-    trips = PolicyMonitor()(1, said(text))
+    trips = PolicyMonitor()(1, model_response(text))
     assert [(trip.rule, trip.format) for trip in trips] == [
         ("os.privilege_escalation", "code"),
         ("os.privilege_escalation", "code"),
@@ -113,8 +113,8 @@ ANSWERS = {
         }
     ),
     "stream": "".join(
-        f"data: {json.dumps(one)}\n\n"
-        for one in (
+        f"data: {json.dumps(chunk)}\n\n"
+        for chunk in (
             {"choices": [{"delta": {"content": "Let me gain ro"}}]},
             {"choices": [{"delta": {"content": "ot access.\n```sh\nsudo id\n```\n"}}]},
             {"choices": [{"delta": {"tool_calls": [{"function": {"arguments": '{"command": "cat ~/.s'}}]}}]},
@@ -132,8 +132,8 @@ ANSWERS["separated stream"] = (
 @pytest.mark.req("M-02")
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_model_traffic_is_monitored_in_every_wire_format(answer: str) -> None:
-    found = {(trip.rule, trip.format, trip.action) for trip in PolicyMonitor()(1, said(answer))}
-    assert found == {
+    trips = {(trip.rule, trip.format, trip.action) for trip in PolicyMonitor()(1, model_response(answer))}
+    assert trips == {
         ("os.privilege_escalation", "natural_text", "note"),
         ("os.privilege_escalation", "code", "note"),
         ("secret.credential_file", "code", "note"),
@@ -152,7 +152,7 @@ def test_model_traffic_is_monitored_in_every_wire_format(answer: str) -> None:
 )
 def test_monitor_survives_any_response(value: object) -> None:
     for text in (json.dumps(value), "data: " + json.dumps(value), json.dumps({"arguments": json.dumps(value)})):
-        PolicyMonitor()(1, said(text))
+        PolicyMonitor()(1, model_response(text))
 
 
 @pytest.mark.req("M-02")
@@ -258,8 +258,8 @@ def test_adversarial_code_is_matched_quickly(piece: str) -> None:
         2, ToolCallStarted(call_id="c1", tool="apply_patch", arguments={"unified_diff": f"+while True:{code}"})
     )
     guard.observe(3, ToolCallStarted(call_id="c2", tool="run", arguments={"command": f"curl <<EOF\n{code}"}))
-    told = Excerpt(text=f"sudo ```sh\n{code}", total_bytes=1, sha256="0" * 64)
-    guard.observe(4, Delegation(parent="a", child="b", role="r", task=told))
+    task = Excerpt(text=f"sudo ```sh\n{code}", total_bytes=1, sha256="0" * 64)
+    guard.observe(4, Delegation(parent="a", child="b", role="r", task=task))
 
 
 @pytest.mark.req("M-02")
@@ -272,11 +272,11 @@ def test_violation_is_found_anywhere_on_a_long_line(before: int, after: int) -> 
 @given(st.text(alphabet="ab \n\t", max_size=60), st.integers(1, 40))
 def test_splitting_long_lines_loses_nothing(part: str, times: int) -> None:
     text = part * times
-    seen = split_long_lines(text)
-    assert max(map(len, seen.split("\n"))) <= WINDOW
-    assert set("".join(text.split())) == set("".join(seen.split()))
+    split = split_long_lines(text)
+    assert max(map(len, split.split("\n"))) <= WINDOW
+    assert set("".join(text.split())) == set("".join(split.split()))
     if len(text) <= WINDOW:
-        assert seen == text
+        assert split == text
 
 
 def test_rule_file_digest_depends_on_its_content() -> None:

@@ -71,10 +71,10 @@ def test_invalid_table_lists_every_problem_with_its_line() -> None:
     )
     with pytest.raises(ContractError) as caught:
         parse_prices(bad, "p.csv")
-    told = "\n".join(caught.value.problems)
+    problems = "\n".join(caught.value.problems)
     for line in (2, 3, 4, 5, 7, 8):
-        assert f"p.csv:{line}: " in told, line
-    assert "duplicates line 6" in told
+        assert f"p.csv:{line}: " in problems, line
+    assert "duplicates line 6" in problems
     assert caught.value.exit_code == 2
 
 

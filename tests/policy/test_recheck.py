@@ -16,7 +16,7 @@ from tests.policy.traces import ScriptedTrace, TraceEvent, limits
 
 
 @pytest.mark.req("M-03")
-@pytest.mark.parametrize("scenario,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
+@pytest.mark.parametrize("scenario,held,code", [trip[1:] for trip in TRIPS], ids=[trip[0] for trip in TRIPS])
 def test_recheck_confirms_every_stop(scenario: Scenario, held: Limits, code: TerminationCode) -> None:
     trace = ScriptedTrace(held)
     run_until_stopped(trace, scenario)
@@ -30,17 +30,17 @@ def run_until_stopped(trace: ScriptedTrace, scenario: Scenario) -> None:
     class Stopped(Exception):
         pass
 
-    def guarded(*args: object, **kwargs: object) -> None:
+    def limited_call(*args: object, **kwargs: object) -> None:
         call(*args, **kwargs)  # type: ignore[arg-type]
         if trace.stopped:
             raise Stopped
 
-    def asked(**kwargs: object) -> None:
+    def limited_model(**kwargs: object) -> None:
         model(**kwargs)  # type: ignore[arg-type]
         if trace.stopped:
             raise Stopped
 
-    trace.call, trace.ask_model = guarded, asked  # type: ignore[method-assign]
+    trace.call, trace.ask_model = limited_call, limited_model  # type: ignore[method-assign]
     try:
         scenario(trace)
     except Stopped:
@@ -55,15 +55,17 @@ def ended(code: TerminationCode) -> Termination:
 
 
 def renumbered(log: list[TraceEvent]) -> list[TraceEvent]:
-    return [TraceEvent(number, told.payload) for number, told in enumerate(log, start=1)]
+    return [TraceEvent(number, event.payload) for number, event in enumerate(log, start=1)]
 
 
 @pytest.mark.req("M-03")
-@pytest.mark.parametrize("scenario,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
+@pytest.mark.parametrize("scenario,held,code", [trip[1:] for trip in TRIPS], ids=[trip[0] for trip in TRIPS])
 def test_recheck_detects_a_removed_decision(scenario: Scenario, held: Limits, code: TerminationCode) -> None:
     trace = ScriptedTrace(held)
     run_until_stopped(trace, scenario)
-    trace.log = renumbered([told for told in trace.log if not isinstance(told.payload, (MonitorAlert, Intervention))])
+    trace.log = renumbered(
+        [event for event in trace.log if not isinstance(event.payload, (MonitorAlert, Intervention))]
+    )
     assert trace.recheck()
 
 
@@ -123,7 +125,7 @@ def test_recheck_accepts_a_log_cut_before_a_decision() -> None:
     trace = ScriptedTrace()
     for _ in range(8):
         trace.call("run", command="make")
-    assert [told.payload.type for told in trace.log[-2:]] == ["monitor_alert", "intervention"]
+    assert [event.payload.type for event in trace.log[-2:]] == ["monitor_alert", "intervention"]
     for lost in (1, 2):
         cut = ScriptedTrace(log=trace.log[:-lost])
         cut.end(TerminationCode.INTERRUPTED)
@@ -133,7 +135,7 @@ def test_recheck_accepts_a_log_cut_before_a_decision() -> None:
 
 
 @pytest.mark.req("M-03")
-@pytest.mark.parametrize("scenario,held,code", [one[1:] for one in TRIPS], ids=[one[0] for one in TRIPS])
+@pytest.mark.parametrize("scenario,held,code", [trip[1:] for trip in TRIPS], ids=[trip[0] for trip in TRIPS])
 def test_recheck_ignores_the_wording_of_explanations(scenario: Scenario, held: Limits, code: TerminationCode) -> None:
     """Words are not decisions: a later version may explain the same decision differently, and old runs must still verify.
 
@@ -142,10 +144,10 @@ def test_recheck_ignores_the_wording_of_explanations(scenario: Scenario, held: L
     trace = ScriptedTrace(held)
     run_until_stopped(trace, scenario)
     trace.log = [
-        TraceEvent(told.seq, told.payload.model_copy(update={"detail": "in other words"}))
-        if isinstance(told.payload, (MonitorAlert, Intervention))
-        else told
-        for told in trace.log
+        TraceEvent(event.seq, event.payload.model_copy(update={"detail": "in other words"}))
+        if isinstance(event.payload, (MonitorAlert, Intervention))
+        else event
+        for event in trace.log
     ]
     assert trace.recheck() == []
 
@@ -174,8 +176,8 @@ def test_recheck_detects_a_changed_decision(kind: type[Payload], change: dict[st
     trace.end(TerminationCode.REPEATED_CALLS)
     assert trace.recheck() == []
     trace.log = [
-        TraceEvent(told.seq, told.payload.model_copy(update=change)) if isinstance(told.payload, kind) else told
-        for told in trace.log
+        TraceEvent(event.seq, event.payload.model_copy(update=change)) if isinstance(event.payload, kind) else event
+        for event in trace.log
     ]
     assert trace.recheck()
 

@@ -106,7 +106,7 @@ def attempt(
     sample = sample or SampleAttempt()
     folder = run.begin(task_id, repeat, supersedes=supersedes)
     log = folder.open_log()
-    tell(folder, log, sample, run.run_id)
+    write_events(folder, log, sample, run.run_id)
     return finish(run, folder, log, sample)
 
 
@@ -160,7 +160,7 @@ def manifest(folder: AttemptFolder, run_id: str = "01R", **observed: Any) -> Man
     )
 
 
-def tell(folder: AttemptFolder, log: EventLog, sample: SampleAttempt, run_id: str) -> None:
+def write_events(folder: AttemptFolder, log: EventLog, sample: SampleAttempt, run_id: str) -> None:
     """Write the events and files of an attempt before its decision."""
     folder.write("task.yaml", f"id: {folder.task_id}\n")
     digest = folder.write_manifest(manifest(folder, run_id))

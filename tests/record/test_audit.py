@@ -16,7 +16,7 @@ from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.record.audit import RunReport, verify_run
 from agentbench.record.recompute import recompute
 from agentbench.trace.log import EventLog
-from tests.record.samples import SampleAttempt, attempt, finish, new_run, tell, whole_run
+from tests.record.samples import SampleAttempt, attempt, finish, new_run, whole_run, write_events
 from tests.trace.test_verify import rewritten
 
 pytestmark = pytest.mark.req("E-12")
@@ -212,7 +212,7 @@ def test_file_names_that_are_not_utf8_are_audited(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     folder = run.begin("toy", 1)
     log = folder.open_log()
-    tell(folder, log, SampleAttempt(), run.run_id)
+    write_events(folder, log, SampleAttempt(), run.run_id)
     odd = folder.path / "logs" / os.fsdecode(b"\xff\n.txt")
     odd.write_bytes(b"x")
     finish(run, folder, log)

@@ -46,8 +46,8 @@ def test_manifest_contains_all_grading_terms(wanted: Terms) -> None:
         update={
             "grading": grading_plan(wanted),
             "acceptance": tuple(
-                PlannedCheck(id=one.id, layer=one.layer, mandatory=one.mandatory, command="x", timeout_sec=1)
-                for one in wanted.checks
+                PlannedCheck(id=check.id, layer=check.layer, mandatory=check.mandatory, command="x", timeout_sec=1)
+                for check in wanted.checks
             ),
             "entrypoints": whole.protocol_manifest.planned.entrypoints.model_copy(
                 update={"build": "make" if wanted.build else "none", "static": ("lint",) * wanted.statics}

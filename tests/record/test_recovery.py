@@ -18,7 +18,7 @@ from agentbench.record.recompute import recompute
 from agentbench.record.run_directory import RunDirectory
 from agentbench.trace.events import Termination
 from agentbench.trace.log import EventLog
-from tests.record.samples import SampleAttempt, attempt, finish, new_run, tell
+from tests.record.samples import SampleAttempt, attempt, finish, new_run, write_events
 
 pytestmark = pytest.mark.req("R-13")
 
@@ -48,7 +48,7 @@ def test_crash_between_any_two_steps_loses_no_attempt(
     attempt(run, "before")
     folder = run.begin("toy", 1)
     log = folder.open_log()
-    tell(folder, log, SampleAttempt(), run.run_id)
+    write_events(folder, log, SampleAttempt(), run.run_id)
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, crash)
         with pytest.raises(Crash):
@@ -98,7 +98,7 @@ def test_attempt_of_a_killed_process_can_be_superseded(tmp_path: Path) -> None:
         "attempt(run, 'done')\n"
         "folder = run.begin('toy', 1)\n"
         "log = folder.open_log()\n"
-        "tell(folder, log, SampleAttempt(skip=frozenset({'termination', 'acceptance_check'})), run.run_id)\n"
+        "write_events(folder, log, SampleAttempt(skip=frozenset({'termination', 'acceptance_check'})), run.run_id)\n"
         'os.write(log._fd, b\'{"actor":"agent","ha\')\n'
         "print(run.path, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
@@ -149,7 +149,7 @@ def test_attempt_that_died_before_its_folder_existed_can_be_ended(
     again = RunDirectory.open(run.path, writable=True)
     (folder,) = again.unfinished()
     log = folder.reopen_log()
-    tell(folder, log, SampleAttempt(), again.run_id)
+    write_events(folder, log, SampleAttempt(), again.run_id)
     finish(again, folder, log)
     again.close()
     assert verify_run(run.path).ok

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.req("E-11")
 YES = ("--approved-by", "eve", "--reason", "older than a year")
 
 
-def asked(run: Path, *more: str) -> Result:
+def invoke_retain(run: Path, *more: str) -> Result:
     return CliRunner().invoke(retain, [str(run), *more])
 
 
@@ -38,11 +38,11 @@ def files(run: Path) -> set[str]:
 def test_retain_without_approval_deletes_nothing(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     before = files(run)
-    told = asked(run)
-    assert told.exit_code == 0
-    assert "Would delete" in told.output
-    assert asked(run, "--approved-by", "eve").exit_code == 2
-    assert asked(run, "--reason", "old", "--approved-by", " ").exit_code == 2
+    result = invoke_retain(run)
+    assert result.exit_code == 0
+    assert "Would delete" in result.output
+    assert invoke_retain(run, "--approved-by", "eve").exit_code == 2
+    assert invoke_retain(run, "--reason", "old", "--approved-by", " ").exit_code == 2
     assert files(run) == before
 
 
@@ -50,7 +50,7 @@ def test_reduced_run_verifies_and_names_the_approver(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     records = [record.line() for record in RunDirectory.open(run).records()]
     before = files(run)
-    assert asked(run, *YES).exit_code == 0
+    assert invoke_retain(run, *YES).exit_code == 0
     left = {name for name in files(run) if name.startswith("tasks/")}
     assert left
     assert {name.split("/", 2)[2] for name in left} <= MINIMAL
@@ -59,13 +59,15 @@ def test_reduced_run_verifies_and_names_the_approver(tmp_path: Path) -> None:
     audit = verified(run)
     assert audit["ok"], audit
     assert "approved by eve (older than a year)" in str(audit["notes"])
-    (event,) = [one.payload for one in read_events(run / "events.jsonl") if isinstance(one.payload, RunReduced)]
+    (event,) = [
+        logged.payload for logged in read_events(run / "events.jsonl") if isinstance(logged.payload, RunReduced)
+    ]
     assert event.files == len(before) - len(files(run))
 
 
 def test_changes_to_minimal_evidence_are_detected(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
-    asked(run, *YES)
+    invoke_retain(run, *YES)
     for name in ("diffs/final.patch", "manifest.json"):
         path = run / "tasks/other" / name
         kept = path.read_bytes()
@@ -83,7 +85,7 @@ def test_interrupted_reduction_is_finished_by_the_next(tmp_path: Path) -> None:
         patch.setattr("agentbench.record.retention._remove", lambda _run: None)
         reduce_run(run, approved_by="eve", reason="old")
     assert verified(run)["ok"]
-    assert asked(run, *YES).exit_code == 0
+    assert invoke_retain(run, *YES).exit_code == 0
     assert verified(run)["ok"]
     assert {name.split("/", 2)[2] for name in files(run) if name.startswith("tasks/")} <= MINIMAL
 
@@ -97,14 +99,14 @@ def test_unfinished_or_altered_run_is_not_reduced(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     (run / "tasks/other/diffs/final.patch").write_bytes(b"")
     before = files(run)
-    done = asked(run, *YES)
+    done = invoke_retain(run, *YES)
     assert isinstance(done.exception, InputError)
     assert files(run) == before
 
 
 def test_attempts_after_a_reduction_must_be_complete(tmp_path: Path) -> None:
     path = whole_run(tmp_path)
-    asked(path, *YES)
+    invoke_retain(path, *YES)
     before = files(path)
     run = RunDirectory.open(path, writable=True)
     attempt(run, "later")
@@ -120,9 +122,9 @@ def test_attempts_after_a_reduction_must_be_complete(tmp_path: Path) -> None:
 
 def test_reducing_again_keeps_the_first_approval(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
-    asked(run, *YES)
-    said = verified(run)
-    again = asked(run, "--approved-by", "mallory", "--reason", "none")
+    invoke_retain(run, *YES)
+    audit = verified(run)
+    again = invoke_retain(run, "--approved-by", "mallory", "--reason", "none")
     assert again.exit_code == 0
     assert "0 files" in again.output
-    assert verified(run) == said
+    assert verified(run) == audit

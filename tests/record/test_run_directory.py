@@ -18,7 +18,7 @@ from agentbench.record.audit import verify_run
 from agentbench.record.naming import run_name
 from agentbench.record.run_directory import RunDirectory
 from agentbench.trace.redaction import Redactor
-from tests.record.samples import SampleAttempt, attempt, finish, new_run, tell
+from tests.record.samples import SampleAttempt, attempt, finish, new_run, write_events
 from tests.trace.test_log import file_size_limit
 
 
@@ -168,7 +168,7 @@ def test_full_disk_loses_nothing(tmp_path: Path) -> None:
     before = (run.path / "attempts.jsonl").read_bytes()
     folder = run.begin("toy", 1)
     log = folder.open_log()
-    tell(folder, log, SampleAttempt(output="short"), run.run_id)
+    write_events(folder, log, SampleAttempt(output="short"), run.run_id)
     # The files of the new attempt still fit, the longer attempts.jsonl does not.
     limit = len(before) + 50
     assert (folder.path / "events.jsonl").stat().st_size + 2000 < limit
@@ -188,7 +188,7 @@ def test_no_file_contains_a_secret(tmp_path: Path) -> None:
     run = new_run(tmp_path, redact=Redactor({"KEY": "s3cr3t-value"}))
     folder = run.begin("toy", 1)
     log = folder.open_log()
-    tell(folder, log, SampleAttempt(output="token s3cr3t-value\n" * 2000), run.run_id)
+    write_events(folder, log, SampleAttempt(output="token s3cr3t-value\n" * 2000), run.run_id)
     folder.write("logs/x.txt", "s3cr3t-value")
     record = finish(run, folder, log, SampleAttempt(lies={"run_badge": "s3cr3t-value"}))
     run.close()

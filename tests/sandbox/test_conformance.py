@@ -65,7 +65,7 @@ class TestCommands:
         done = sandbox.run(Command(argv=("true", "x" * 300_000)))
         assert done.exit_code == 126
 
-    def test_timeout_is_data(self, sh: Run) -> None:
+    def test_timeout_is_reported_in_the_result(self, sh: Run) -> None:
         done = sh("echo begun; sleep 60", timeout_sec=0.3)
         assert (done.timed_out, done.exit_code, done.stdout.kept) == (True, None, b"begun\n")
         assert done.duration_sec < 30

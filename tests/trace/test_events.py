@@ -58,11 +58,11 @@ def test_no_payload_field_is_a_float() -> None:
         for info in model.model_fields.values():
             stack: list[object] = [info.annotation]
             while stack:
-                one = stack.pop()
-                yield one
-                stack += typing.get_args(one)
-                if isinstance(one, type) and issubclass(one, BaseModel):
-                    yield from kinds(one)
+                annotation = stack.pop()
+                yield annotation
+                stack += typing.get_args(annotation)
+                if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+                    yield from kinds(annotation)
 
     for model in EVENT_TYPES.values():
         assert float not in set(kinds(model)), model

@@ -61,12 +61,12 @@ class TaskLocation:
 def locked_draft(
     location: TaskLocation,
     *,
-    tell: Callable[[str], None] = lambda _line: None,
+    notify: Callable[[str], None] = lambda _line: None,
     cancelled: threading.Event | None = None,
 ) -> Iterator[tuple[Path, Path]]:
     """Lock a task against other threads and processes; yield its target and its draft folder.
 
-    Waits while another command creates the same task, and says so through `tell`. Removes the draft folder at the end.
+    Waits while another command creates the same task, and reports that through `notify`. Removes the draft folder at the end.
 
     Raises:
         InputError: a name is not valid, or the folder cannot be written.
@@ -77,7 +77,7 @@ def locked_draft(
     draft = location.draft()
     # Task ids cannot start with a dot. The lock file also keeps the folder of drafts from being removed as empty.
     lock = draft.with_name(f".{location.task_id}.lock")
-    fd = _acquire(lock, location.task_id, tell, cancelled or threading.Event())
+    fd = _acquire(lock, location.task_id, notify, cancelled or threading.Event())
     try:
         yield location.target(), draft
     finally:
@@ -104,7 +104,7 @@ def publish(draft: Path, target: Path) -> None:
         raise InputError(f"{target}: cannot write: {error.strerror}") from None
 
 
-def _acquire(lock: Path, task_id: str, tell: Callable[[str], None], cancelled: threading.Event) -> int:
+def _acquire(lock: Path, task_id: str, notify: Callable[[str], None], cancelled: threading.Event) -> int:
     announced = False
     while True:
         fd = _open(lock)
@@ -119,7 +119,7 @@ def _acquire(lock: Path, task_id: str, tell: Callable[[str], None], cancelled: t
         if locked:
             continue  # the previous holder has removed this file; lock the new one
         if not announced:
-            tell(f"{task_id}: waiting for another command that creates it")
+            notify(f"{task_id}: waiting for another command that creates it")
             announced = True
         if cancelled.wait(_POLL_SEC):
             raise Interrupted(f"{task_id}: interrupted while waiting for another command that creates it")

@@ -49,11 +49,11 @@ def command(run: Path, task_id: str | None, sandbox: str, as_json: bool) -> None
     directory = RunDirectory.open(run)
     chosen = _recorded(directory.path) if sandbox == "recorded" else sandbox
 
-    def tell(record: AttemptRecord) -> None:
+    def show(record: AttemptRecord) -> None:
         click.echo(f"Replaying {record.task_id} · {record.variant} · repeat {record.repeat}", err=True)
 
     with Lab(sandbox=chosen) as lab:
-        replays = tuple(replay_run(directory, lab, task_id=task_id, report=tell))
+        replays = tuple(replay_run(directory, lab, task_id=task_id, report=show))
     click.echo(_as_json(run, replays) if as_json else _as_text(replays))
     code = _exit_code(replays)
     if code:

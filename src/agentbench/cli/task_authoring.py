@@ -140,7 +140,7 @@ def from_commit(
         all_tests=all_tests,
     )
     with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab:
-        created = create(request, commit, lab, tell=_print)
+        created = create(request, commit, lab, notify=_print)
     _show_created(created, as_json=common["as_json"])
 
 
@@ -250,7 +250,7 @@ def harvest(
     with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab:
         try:
             result = run_harvest(
-                request, lab, tell=line.print, show_running=lambda what: line.show(what and f"running: {what}")
+                request, lab, notify=line.print, show_running=lambda what: line.show(what and f"running: {what}")
             )
         finally:
             line.show("")

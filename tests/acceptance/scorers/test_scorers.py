@@ -420,15 +420,20 @@ def test_harness_errors_in_a_scorer_are_errors_not_failures(folder: Path) -> Non
 
 @pytest.mark.req("G-11")
 def test_only_required_scorers_fail_the_workspace() -> None:
-    def seen(verdict: str, *, required: bool, kind: str = "command") -> Logged[ScorerResult]:
+    def scorer_result(verdict: str, *, required: bool, kind: str = "command") -> Logged[ScorerResult]:
         fields = {"name": "n", "scorer_type": kind, "required": required, "verdict": verdict, "detail": ""}
         return Logged(1, ScorerResult.model_validate({**fields, "score_ppm": 1_000_000 * (verdict == "PASS")}))
 
-    good = seen("PASS", required=True)
-    assert workspace_verdict(Facts(scorers=(good, seen("FAIL", required=False)))).verdict == "PASS"
-    assert workspace_verdict(Facts(scorers=(good, seen("FAIL", required=True)))).verdict == "FAIL"
-    assert workspace_verdict(Facts(scorers=(good, seen("FAIL", required=True, kind="llm_judge")))).verdict == "PASS"
-    mixed = workspace_verdict(Facts(scorers=(good, seen("FAIL", required=False), seen("N/A", required=True))))
+    good = scorer_result("PASS", required=True)
+    assert workspace_verdict(Facts(scorers=(good, scorer_result("FAIL", required=False)))).verdict == "PASS"
+    assert workspace_verdict(Facts(scorers=(good, scorer_result("FAIL", required=True)))).verdict == "FAIL"
+    assert (
+        workspace_verdict(Facts(scorers=(good, scorer_result("FAIL", required=True, kind="llm_judge")))).verdict
+        == "PASS"
+    )
+    mixed = workspace_verdict(
+        Facts(scorers=(good, scorer_result("FAIL", required=False), scorer_result("N/A", required=True)))
+    )
     assert mixed.mean_score == 0.5
 
 

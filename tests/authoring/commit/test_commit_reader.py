@@ -222,7 +222,7 @@ def test_conftest_that_the_parent_cannot_import(repo: Path, lab: Lab) -> None:
 def test_undeclared_module_is_installed_by_name(repo: Path, lab: Lab) -> None:
     fix = put(repo, {**FIX, "tests/test_calc.py": "import colorama\n" + str(FIX["tests/test_calc.py"])}, "Fix")
     lines: list[str] = []
-    created = from_commit(request_for(repo), fix, lab, tell=lines.append)
+    created = from_commit(request_for(repo), fix, lab, notify=lines.append)
     assert "colorama" in load_task(created.folder).task.setup.commands[-1]
     assert any("undeclared modules (colorama)" in line for line in lines)
     assert "colorama" in (created.folder / "notes.md").read_text()
@@ -242,7 +242,7 @@ def test_requirements_of_skipped_tests_come_from_a_wider_group(repo: Path, lab: 
     test += "def test_odd():\n    assert calc.half(3) == 1.5\n"
     fix = put(repo, {"calc.py": _NEEDS + str(FIX["calc.py"]), "tests/test_odd.py": test}, "Fix half of odd numbers")
     lines: list[str] = []
-    created = from_commit(request_for(repo), fix, lab, tell=lines.append)
+    created = from_commit(request_for(repo), fix, lab, notify=lines.append)
     assert created.verification.fail_to_pass == ("tests/test_odd.py::test_odd",)
     assert "'colorama>=0.4'" in load_task(created.folder).task.setup.commands[-1]
     assert [line for line in lines if "with the dependencies of skipped tests" in line]

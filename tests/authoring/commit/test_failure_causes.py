@@ -1,4 +1,4 @@
-"""Why commits make bad tasks: flaky tests, the clock, the network, memory, changed dependencies."""
+"""Commits that are rejected as tasks: flaky tests, the clock, the network, memory, changed dependencies."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_unsteady_test_of_the_fix_is_flaky() -> None:
     assert kind_of([{"new": FAIL}, {"new": PASS}], [{"new": PASS}] * 2) == "flaky"
 
 
-def test_test_unsteady_on_the_parent_is_left_out() -> None:
+def test_flaky_test_on_the_parent_is_not_required() -> None:
     before = [{"lucky": FAIL, "new": FAIL}, {"lucky": PASS, "new": FAIL}]
     verification = compare(before, [{"lucky": PASS, "new": PASS}] * 2, 1.0)
     assert (verification.fail_to_pass, verification.pass_to_pass, verification.unsteady) == (("new",), (), ("lucky",))

@@ -65,7 +65,7 @@ def test_newest_is_never_after_the_day(releases: dict[str, str], day: str) -> No
     files = [Release("", f"dep-{version}.tar.gz", None, uploaded) for version, uploaded in releases.items()]
     known = ReleaseDates(PackageSettings(), {"dep": read_releases("dep", files)})
     newest = known.newest("dep", day)
-    out = [version for version, came in releases.items() if came <= day]
+    out = [version for version, uploaded in releases.items() if uploaded <= day]
     assert (newest is None) == (not out)
     if newest is not None:
         assert releases[newest] <= day

@@ -109,7 +109,7 @@ def test_harvest_holds_out_tasks_and_continues(repo: Path, lab: Lab, tmp_path: P
     )
     lines: list[str] = []
     tried: list[str] = []
-    first = harvest(request, lab, tell=lines.append, show_running=tried.append)
+    first = harvest(request, lab, notify=lines.append, show_running=tried.append)
     assert tried[0].count(", ") == 1  # two workers
     assert {"Fix half", "Add twice", "Say end"} == {
         commit[11:] for line in tried if line for commit in line.split(", ")
@@ -125,7 +125,7 @@ def test_harvest_holds_out_tasks_and_continues(repo: Path, lab: Lab, tmp_path: P
     }
     assert [len(tasks) for tasks in suites.values()] == [1, 1]
     lines.clear()
-    again = harvest(request, lab, tell=lines.append)
+    again = harvest(request, lab, notify=lines.append)
     assert again.verdicts == first.verdicts
     assert lines[-1] == "0 candidates run"
     assert {name: [task.id for task in load_suite(name, tmp_path / "tasks").tasks] for name in suites} == suites
@@ -140,10 +140,10 @@ def test_second_harvest_reuses_environments_and_verifications(repo: Path, lab: L
             task, tmp_path / f"{name}/calc-heldout", tmp_path / f"{name}/calc.harvest.json", heldout=0
         )
 
-    first = harvest(request("first"), lab, tell=lambda _line: None)
+    first = harvest(request("first"), lab, notify=lambda _line: None)
     backend = lab.backend(load_suite("calc-dev", tmp_path / "first").tasks[0])
     with mock.patch.object(backend, "open", side_effect=AssertionError("nothing should run")):
-        second = harvest(request("second"), lab, tell=lambda _line: None)
+        second = harvest(request("second"), lab, notify=lambda _line: None)
     assert (
         [verdict.accepted for verdict in first.verdicts] == [verdict.accepted for verdict in second.verdicts] == [True]
     )
@@ -157,11 +157,11 @@ def test_ledger_is_used_by_one_harvest_at_a_time(repo: Path, lab: Lab, tmp_path:
 
     def again(_line: str) -> None:
         with pytest.raises(InputError, match="another harvest is using"):
-            harvest(request, lab, tell=lambda _line: None)
+            harvest(request, lab, notify=lambda _line: None)
         lines.append(_line)
 
     lines: list[str] = []
-    harvest(request, lab, tell=again)
+    harvest(request, lab, notify=again)
     assert lines
 
 
@@ -184,7 +184,7 @@ def test_unknown_retry_kind_is_rejected_before_anything_runs(lab: Lab, tmp_path:
     task = TaskRequest(repo="/nowhere", suite_dir=tmp_path / "calc-dev")
     request = HarvestRequest(task, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json", retry=("setup faild",))
     with pytest.raises(InputError, match=r"'setup faild' \(did you mean `setup failed`\?\)") as caught:
-        harvest(request, lab, tell=lambda _line: None)
+        harvest(request, lab, notify=lambda _line: None)
     assert "does not fail on parent" in caught.value.remedy
 
 
@@ -193,10 +193,10 @@ def test_harvest_without_candidates_explains_why(repo: Path, lab: Lab, tmp_path:
     task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "calc-dev")
     request = HarvestRequest(task, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
     lines: list[str] = []
-    assert harvest(request, lab, tell=lines.append).candidates == 0
+    assert harvest(request, lab, notify=lines.append).candidates == 0
     assert lines[1].startswith("no usable commits found among 2 (no test change 1, root commit 1): a commit must")
     lines.clear()
-    harvest(dataclasses.replace(request, since="2050-01-01T00:00:00"), lab, tell=lines.append)
+    harvest(dataclasses.replace(request, since="2050-01-01T00:00:00"), lab, notify=lines.append)
     assert lines[1].startswith("no usable commits found: there are none since 2050-01-01T00:00:00")
 
 
@@ -209,11 +209,11 @@ def test_harvest_says_when_older_commits_are_ignored(
     request = HarvestRequest(task, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
     lines: list[str] = []
     monkeypatch.setattr("agentbench.authoring.harvest.harvest.MAX_COMMITS", 1)
-    harvest(request, lab, tell=lines.append)
+    harvest(request, lab, notify=lines.append)
     assert lines[0] == f"reading only the newest 1 commits; pass --start {first[:12]} for older ones"
     lines.clear()
     monkeypatch.setattr("agentbench.authoring.harvest.harvest.MAX_COMMITS", 2)
-    harvest(request, lab, tell=lines.append)
+    harvest(request, lab, notify=lines.append)
     assert lines[0] == "0 candidates, 0 already in the ledger"
 
 
@@ -221,14 +221,14 @@ def test_tasks_of_an_interrupted_harvest_are_accepted(repo: Path, lab: Lab, tmp_
     put(repo, FIX, "Fix half")
     task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
     request = HarvestRequest(task, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0)
-    (first,) = harvest(request, lab, tell=lambda _line: None).verdicts
+    (first,) = harvest(request, lab, notify=lambda _line: None).verdicts
     request.ledger.unlink()  # as if interrupted between task and verdict
-    (again,) = harvest(request, lab, tell=lambda _line: None).verdicts
+    (again,) = harvest(request, lab, notify=lambda _line: None).verdicts
     assert again == first
     assert again.flags
     request.ledger.unlink()
     (tmp_path / f"tasks/calc-dev/{first.task_id}/notes.md").write_text("written by hand")
-    (other,) = harvest(request, lab, tell=lambda _line: None).verdicts
+    (other,) = harvest(request, lab, notify=lambda _line: None).verdicts
     assert (other.accepted, other.kind) == (False, "exists already")
 
 
@@ -237,7 +237,7 @@ def test_retry_runs_rejected_candidates_again(repo: Path, lab: Lab, tmp_path: Pa
     task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
     request = HarvestRequest(task, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0)
     Ledger.open(request.ledger).put(Verdict(fix, "2026-01-01", "Fix half", accepted=False, kind="setup failed"))
-    (kept,) = harvest(request, lab, tell=lambda _line: None).verdicts
+    (kept,) = harvest(request, lab, notify=lambda _line: None).verdicts
     assert not kept.accepted
-    (retried,) = harvest(dataclasses.replace(request, retry=("setup failed",)), lab, tell=lambda _line: None).verdicts
+    (retried,) = harvest(dataclasses.replace(request, retry=("setup failed",)), lab, notify=lambda _line: None).verdicts
     assert retried.accepted

@@ -40,12 +40,12 @@ FIXED_HASH_SEED = {"PYTHONHASHSEED": "0"}
 """Keeps the order of sets of strings, from which some tests number their parameters."""
 APPROVE = "## A person must approve this task"
 """Heading in the notes; `find_created` reads the flags below it."""
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedTask:
-    """A finished task. `remark` tells which day the dependencies are from."""
+    """A finished task. `remark` gives the date of the dependencies."""
 
     folder: Path
     draft: TaskDraft
@@ -60,7 +60,7 @@ def from_commit(
     revision: str,
     lab: Lab,
     *,
-    tell: Tell = lambda _line: None,
+    notify: Notify = lambda _line: None,
     environments: EnvironmentResolver | None = None,
 ) -> CreatedTask:
     """Create one task.
@@ -72,21 +72,21 @@ def from_commit(
         SandboxError, WorkspaceError: harness errors.
     """
     fix = read_commit(request, revision, lab)
-    return _create_task(request, fix, lab, tell=tell, environments=environments or EnvironmentResolver())
+    return _create_task(request, fix, lab, notify=notify, environments=environments or EnvironmentResolver())
 
 
 def _create_task(
-    request: TaskRequest, fix: FixCommit, lab: Lab, *, tell: Tell, environments: EnvironmentResolver
+    request: TaskRequest, fix: FixCommit, lab: Lab, *, notify: Notify, environments: EnvironmentResolver
 ) -> CreatedTask:
     draft = _first_draft(request, fix)
     location = TaskLocation(request.suite_dir, draft.id, remedy="remove it, or pass another --suite-dir or --id")
-    with locked_draft(location, tell=tell, cancelled=lab.cancelled) as (target, folder):
-        tell(f"{draft.id}: setup")
+    with locked_draft(location, notify=notify, cancelled=lab.cancelled) as (target, folder):
+        notify(f"{draft.id}: setup")
         if fix.has_submodules:
             draft = _without_missing_submodules(draft, folder, lab)
         wanted_env = EnvironmentRequest(draft, fix.detected, fix.commit.date, fix.packaging, folder, request.pin)
         try:
-            environment, verification = _verify(wanted_env, fix, request, lab, environments, tell)
+            environment, verification = _verify(wanted_env, fix, request, lab, environments, notify)
         except UnsuitableCommit as error:
             if error.kind in _ENVIRONMENT_KINDS and not draft.submodules:
                 msg = f"submodules could not be fetched, and without them: {error.message}"
@@ -96,7 +96,7 @@ def _create_task(
             # Setup of some projects rewrites their README, so try the fix without documentation.
             draft = dataclasses.replace(draft, reference=fix.code_patch)
             wanted_env = dataclasses.replace(wanted_env, draft=draft)
-            environment, verification = _verify(wanted_env, fix, request, lab, environments, tell)
+            environment, verification = _verify(wanted_env, fix, request, lab, environments, notify)
         sources = {name: content for name, (content, _) in fix.hidden.items() if name.endswith(".py")}
         flags = tuple(statements.check_statement(draft.statement, draft.reference, sources, fix.known_words).lines())
         draft = dataclasses.replace(
@@ -146,7 +146,7 @@ def _verify(
     request: TaskRequest,
     lab: Lab,
     environments: EnvironmentResolver,
-    tell: Tell,
+    notify: Notify,
 ) -> tuple[PreparedEnvironment, Verification]:
     """Find an environment in which the tests fail on the parent and pass with the fix, adding what tests lack.
 
@@ -156,16 +156,18 @@ def _verify(
     previous: UnsuitableCommit | None = None
     for _ in range(ROUNDS + 1):
         try:
-            return _verify_in_candidates(wanted_env, fix, request, lab, environments, tell)
+            return _verify_in_candidates(wanted_env, fix, request, lab, environments, notify)
         except UnsuitableCommit as error:
             task_id = wanted_env.draft.id
             if error.kind == "flaky" and not FIXED_HASH_SEED.items() <= wanted_env.detected.plans[0].env.items():
                 wanted_env = with_env(wanted_env, FIXED_HASH_SEED)
-                tell(f"{task_id}: flaky; retrying with PYTHONHASHSEED=0")
+                notify(f"{task_id}: flaky; retrying with PYTHONHASHSEED=0")
                 continue
             extended = with_skipped(wanted_env, error.skips)
             if extended is not wanted_env:
-                tell(f"{task_id}: retrying with the dependencies of skipped tests ({extended.detected.plans[0].name})")
+                notify(
+                    f"{task_id}: retrying with the dependencies of skipped tests ({extended.detected.plans[0].name})"
+                )
                 previous, wanted_env = error, extended
                 continue
             # The repository's own modules are not installed from a release, unless one of its extras names them
@@ -176,7 +178,7 @@ def _verify(
             if extended is wanted_env:
                 raise previous if previous is not None and error.kind == "setup failed" else error from None
             previous, wanted_env = error, extended
-            tell(f"{task_id}: retrying with undeclared modules ({', '.join(error.tests)})")
+            notify(f"{task_id}: retrying with undeclared modules ({', '.join(error.tests)})")
     raise previous or AssertionError
 
 
@@ -186,16 +188,16 @@ def _verify_in_candidates(
     request: TaskRequest,
     lab: Lab,
     environments: EnvironmentResolver,
-    tell: Tell,
+    notify: Notify,
 ) -> tuple[PreparedEnvironment, Verification]:
     sources = {name: content for name, (content, _) in fix.hidden.items() if name.endswith(".py")}
     first: UnsuitableCommit | None = None
     for environment in environments.candidates(wanted_env, lab):
         if first is None:
             repeats = max(2, request.repeats)
-            tell(f"{wanted_env.draft.id}: running the tests on the parent and with the fix, {repeats} times each")
+            notify(f"{wanted_env.draft.id}: running the tests on the parent and with the fix, {repeats} times each")
         else:
-            tell(f"{wanted_env.draft.id}: {first.kind}; retrying with other versions of the dependencies")
+            notify(f"{wanted_env.draft.id}: {first.kind}; retrying with other versions of the dependencies")
         try:
             context = FailureContext(sources, environment.newer, environment.undated)
             return environment, verify(environment.prepared, lab, repeats=request.repeats, failure_context=context)

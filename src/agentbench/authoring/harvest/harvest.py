@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import get_args
 
 from agentbench.authoring.commit.commit_reader import TaskRequest, task_id_of
-from agentbench.authoring.commit.from_commit import Tell, find_created, from_commit
+from agentbench.authoring.commit.from_commit import Notify, find_created, from_commit
 from agentbench.authoring.commit.split import Kind, UnsuitableCommit, is_test, split, text_of
 from agentbench.authoring.commit.task_draft import check_name
 from agentbench.authoring.environment.resolver import EnvironmentResolver
@@ -132,7 +132,7 @@ class Harvest:
     """Candidates that were not run, because enough were accepted or examined."""
 
 
-def harvest(request: HarvestRequest, lab: Lab, *, tell: Tell, show_running: Tell = lambda _line: None) -> Harvest:
+def harvest(request: HarvestRequest, lab: Lab, *, notify: Notify, show_running: Notify = lambda _line: None) -> Harvest:
     """Find candidates, verify them, and hold out a share of the accepted tasks.
 
     `show_running` is called with the running commits whenever they change.
@@ -149,7 +149,7 @@ def harvest(request: HarvestRequest, lab: Lab, *, tell: Tell, show_running: Tell
             remedy=f"expected one of: {', '.join(sorted(KINDS))}",
         )
     with _exclusive(request.ledger):
-        return _harvest(request, lab, tell, show_running)
+        return _harvest(request, lab, notify, show_running)
 
 
 @contextlib.contextmanager
@@ -171,21 +171,21 @@ def _exclusive(ledger: Path) -> Iterator[None]:
         yield
 
 
-def _harvest(request: HarvestRequest, lab: Lab, tell: Tell, show_running: Tell) -> Harvest:
+def _harvest(request: HarvestRequest, lab: Lab, notify: Notify, show_running: Notify) -> Harvest:
     check_name(request.task.suite_dir.absolute().name, "suite name")
     ledger = Ledger.open(request.ledger)
-    candidates = _candidates(request, lab, tell)
+    candidates = _candidates(request, lab, notify)
     retried = {
         verdict.commit for verdict in ledger.verdicts.values() if not verdict.accepted and verdict.kind in request.retry
     }
     pending = [commit for commit in candidates.commits if commit.id not in ledger.verdicts or commit.id in retried]
-    tell(f"{len(candidates.commits)} candidates, {len(ledger.verdicts)} already in the ledger")
+    notify(f"{len(candidates.commits)} candidates, {len(ledger.verdicts)} already in the ledger")
     if not candidates.commits:
-        tell(_no_candidates(request, candidates))
-    ran = _CandidateRuns(request, lab, ledger, tell, show_running).run(pending[: request.examine])
+        notify(_no_candidates(request, candidates))
+    ran = _CandidateRuns(request, lab, ledger, notify, show_running).run(pending[: request.examine])
     _hold_out(request, ledger)
     left = len([commit for commit in candidates.commits if commit.id not in ledger.verdicts])
-    tell(f"{ran} candidates run")
+    notify(f"{ran} candidates run")
     return Harvest(tuple(ledger.verdicts.values()), candidates.passed_over, len(candidates.commits), left)
 
 
@@ -198,12 +198,12 @@ def _no_candidates(request: HarvestRequest, candidates: Candidates) -> str:
     return f"no usable commits found among {skipped} ({reasons}): a commit must contain both a fix and its tests"
 
 
-def _candidates(request: HarvestRequest, lab: Lab, tell: Tell) -> Candidates:
+def _candidates(request: HarvestRequest, lab: Lab, notify: Notify) -> Candidates:
     with Histories(lab.state / "snapshots").open(request.task.repo, Path.cwd()) as history:
         commits = history.commits(request.start or history.head(), since=request.since, limit=MAX_COMMITS + 1)
         if len(commits) > MAX_COMMITS:
             following = commits[MAX_COMMITS].id[:12]
-            tell(f"reading only the newest {MAX_COMMITS} commits; pass --start {following} for older ones")
+            notify(f"reading only the newest {MAX_COMMITS} commits; pass --start {following} for older ones")
             del commits[MAX_COMMITS:]
         return choose(commits, lambda commit, paths: history.patch(commit.parents[0], commit.id, paths))
 
@@ -276,8 +276,8 @@ class _CandidateRuns:
     request: HarvestRequest
     lab: Lab
     ledger: Ledger
-    tell: Tell
-    show_running: Tell
+    notify: Notify
+    show_running: Notify
     environments: EnvironmentResolver = field(default_factory=EnvironmentResolver)
 
     def run(self, pending: Sequence[Commit]) -> int:
@@ -301,7 +301,7 @@ class _CandidateRuns:
                     counts = (
                         f"{len(self.ledger.accepted)} of {self.request.maximum} accepted, {ran} of {len(pending)} run"
                     )
-                    self.tell(f"{summary_line(verdict)} ({counts})")
+                    self.notify(f"{summary_line(verdict)} ({counts})")
 
     def _verify(self, commit: Commit) -> Verdict:
         verdict = Verdict(commit.id, commit.date, commit.subject[:100], accepted=False, kind="task")
