@@ -28,7 +28,7 @@ from agentbench.trace.events import (
     ToolCallStarted,
 )
 from bench.report import Report, argument_parser, open_report
-from tests.policy.examples import STRICT, Example, benign, judged, positives, said
+from tests.policy.examples import STRICT, Example, benign, judged, model_response, positives
 from tests.policy.traces import limits, patched, tested
 
 EVENTS = 10_000
@@ -43,7 +43,7 @@ def ordinary() -> Iterator[Payload]:
     for number in count(1):
         yield AgentTurnStarted(turn=number)
         yield llm_request(number)
-        yield said(" ".join(islice(texts, 8)) + f"\n```python\n{next(codes)}\n```\n")
+        yield model_response(" ".join(islice(texts, 8)) + f"\n```python\n{next(codes)}\n```\n")
         elapsed = number * 60_000_000
         if number % 3:
             arguments: dict[str, JsonValue] = {"command": f"{next(commands)} # {number}"}
