@@ -39,7 +39,7 @@ from tests.verdict.logs import bound, checked, ended, extracted, found, graded, 
         (graded(checked(), found()), "FAIL POLICY_VIOLATION: runner.internals: touches the runner"),
         (
             graded(checked(), found(path="src/core.py", line=7), found(path="b.py")),
-            "FAIL POLICY_VIOLATION: runner.internals: src/core.py:7: touches the runner (and 1 more)",
+            "FAIL POLICY_VIOLATION: runner.internals: src/core.py:7: touches the runner (2 findings)",
         ),
         (
             graded(checked(), found(path="d/" * 200 + "last.py")),

@@ -101,16 +101,16 @@ def _acceptance(facts: Facts, terms: Terms) -> GateResult:
             if event.payload.outcome is wanted
         ]
         if whys:
-            more = f" (and {len(whys) - 1} more)" if len(whys) > 1 else ""
-            return _result(wanted, whys[0] + more)
+            count = f" ({len(whys)} checks)" if len(whys) > 1 else ""
+            return _result(wanted, whys[0] + count)
     return _result(Outcome.PASS) if decided else _result(Outcome.ERROR, "the task has no mandatory check")
 
 
 def _safety(facts: Facts, terms: Terms) -> GateResult:
     broken = violations(facts)
     if broken:
-        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-        return _result(Outcome.FAIL, _describe(broken[0].payload) + more)
+        count = f" ({len(broken)} findings)" if len(broken) > 1 else ""
+        return _result(Outcome.FAIL, _describe(broken[0].payload) + count)
     for stop in facts.terminations:
         if stop.payload.code is TerminationCode.SAFETY:
             return _result(Outcome.FAIL, stop.payload.rationale)
