@@ -63,7 +63,7 @@ def page(title: str, purpose: str, parts: Iterable[str]) -> str:
 
 
 def cli_page() -> str:
-    context = click.Context(root, info_name="ab")
+    context = click.Context(root, info_name="ab", **root.context_settings)
     parts = [section for name in root.list_commands(context) for section in command_sections(context, name)]
     purpose = (
         "Every command with its options. `ab COMMAND --help` prints the same. `agentbench` is another name of `ab`."

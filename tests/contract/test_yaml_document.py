@@ -114,6 +114,7 @@ def test_alias_inside_itself_is_rejected() -> None:
         ("x: &x {b: 1}\na:\n  <<: *x\n", "f:3: a: merge keys (<<) are not supported"),
         ("a: 0256", "write a decimal number, or quote it"),
         ("a: 0x1F", "write a decimal number, or quote it"),
+        ("a: 0b101", "write a decimal number, or quote it"),
         ("a: 1_000", "write a decimal number, or quote it"),
         ("a: .inf", "write a decimal number, or quote it"),
         ("a: 1234567890123456789012345678901234567890", "too large for a number; if it is text, quote it"),
@@ -126,6 +127,11 @@ def test_alias_inside_itself_is_rejected() -> None:
 @pytest.mark.req("C-01")
 def test_ambiguous_yaml_is_reported_and_the_rest_is_read(text: str, words: str) -> None:
     assert words in problems_in(text)
+
+
+def test_commit_id_that_starts_like_a_binary_number_is_text() -> None:
+    commit = "0b77553794e289a1a955118d4fd495aa2a4cc2d2"
+    assert parse_document(f"a: {commit}".encode(), "f").value == {"a": commit}
 
 
 @pytest.mark.parametrize("make", ["folder", "fifo", "missing", "loop"])
