@@ -85,7 +85,7 @@ class FileOperator:
             try:
                 return self._wait(pending, question.deadline_sec)
             except Interrupted:
-                # The attempt is ending: expire the question, so that nobody answers it.
+                # The attempt is ending: expire the question, so that it cannot be answered any more.
                 with contextlib.suppress(RecordError):
                     _write(path, asdict(replace(pending, deadline_at=_timestamp(datetime.now().astimezone()))))
                 raise

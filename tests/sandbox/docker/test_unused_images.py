@@ -36,7 +36,7 @@ def test_only_images_of_missing_state_folders_are_pruned(engine: Engine, source:
         prepared = backend.prepare(make_plan(source, "echo x > x"), SETUP, on_step=ignore)
         images[name] = prepared.details["prepared_image"]
         backend.close()
-    # An image that somebody else built on one of them inherits all labels.
+    # An image that was built on one of them inherits all labels.
     engine.output("build", "--network", "none", "--tag", "somebody/else:1", "-", stdin=derived(images["missing"]))
     try:
         shutil.rmtree(tmp_path / "missing")

@@ -1,7 +1,7 @@
 """Remove images of the harness that nothing needs: their layer, their source image or their state folder is gone.
 
 Only images with the harness's labels, of this machine, under the harness's own names are considered. Labels alone are not
-enough: an image that somebody else builds on one inherits them.
+enough: an image that is built on one of them inherits its labels.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _TRANSIENT = re.compile(
     rb"name or service not known|no such host|dns error|failed to lookup|\benotfound\b|\beai_again\b|\betimedout\b|"
     rb"\beconn(?:reset|refused|aborted)\b|i/o timeout|incompleteread|incomplete message|unexpected eof|early eof|"
     rb"tls handshake|empty reply from server|spurious network error|remotedisconnected|the remote end hung up|"
-    # A missing base image of a Dockerfile: somebody may pull or build it, and the file stays the same.
+    # A missing base image of a Dockerfile: it may be pulled or built later, while the file stays the same.
     rb"pull access denied|repository does not exist|manifest unknown|manifest for \S+ not found|toomanyrequests|failed to resolve",
     re.IGNORECASE,
 )
