@@ -149,7 +149,7 @@ CASES: dict[str, str] = {
     "error-rescore-caps": "rescore recorded/demo-partial --caps bad-caps.yaml",
     "error-query": "query 'select nothing from nowhere' recorded/demo-partial",
     "error-adjudicate-options": "adjudicate recorded/stops --attempt loops",
-    "error-adjudicate-unknown": "adjudicate recorded/stops --attempt nobody --truth correct --minutes 1",
+    "error-adjudicate-unknown": "adjudicate recorded/stops --attempt missing --truth correct --minutes 1",
     "error-operator-nothing": "operator decide recorded/demo-noop --stop --reason x",
     "error-operator-choice": "operator decide recorded/demo-noop --reason x",
     "error-validate-unknown": "validate-tasks --suite nowhere",

@@ -83,7 +83,7 @@ def test_list_shows_waiting_attempts(run: Path) -> None:
 @pytest.mark.parametrize(
     "args,message",
     [
-        (["--attempt", "nobody", "--truth", "correct", "--minutes", "1"], "no finished attempt matches"),
+        (["--attempt", "missing", "--truth", "correct", "--minutes", "1"], "no finished attempt matches"),
         (["--attempt", "c", "--truth", "incorrect", "--minutes", "1"], "needs --category"),
         (["--truth", "correct"], "--attempt, --truth and --minutes are required"),
         (["--attempt", "a", "--truth", "correct", "--minutes", "1", "--note", "x" * 20_000], "note"),

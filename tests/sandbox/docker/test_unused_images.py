@@ -37,16 +37,16 @@ def test_only_images_of_missing_state_folders_are_pruned(engine: Engine, source:
         images[name] = prepared.details["prepared_image"]
         backend.close()
     # An image that was built on one of them inherits all labels.
-    engine.output("build", "--network", "none", "--tag", "somebody/else:1", "-", stdin=derived(images["missing"]))
+    engine.output("build", "--network", "none", "--tag", "derived/image:1", "-", stdin=derived(images["missing"]))
     try:
         shutil.rmtree(tmp_path / "missing")
         pruned = {item.name for item in prune(tmp_path / "third", max_bytes=1 << 40) if item.kind == "image"}
         assert any(name.startswith("agentbench/prepared:") for name in pruned)
         assert images["missing"] not in {image.id for image in unused_images.own_images(engine)}
-        assert engine.inspect_image("somebody/else:1")
+        assert engine.inspect_image("derived/image:1")
         assert engine.inspect_image(images["existing"])
     finally:
-        engine.output("image", "rm", "somebody/else:1")
+        engine.output("image", "rm", "derived/image:1")
         remove_images(engine, tmp_path / "existing")
 
 
