@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentbench.core.command import Command, Completed, Stream
-from agentbench.sandbox.protocol import RunningCommand, Sandbox, Usage
+from agentbench.sandbox.protocol import ProcessObserver, RunningCommand, Sandbox, Usage
 from agentbench.tools.rules import Rules
 from agentbench.tools.session import BriefingText, Session, SessionEnvironment, SessionLog
 from agentbench.trace.blobs import BlobStore
@@ -25,13 +25,14 @@ class FolderSandbox:
     """A folder as a sandbox, for tests of the host side. Tests define what commands do."""
 
     id = "folder"
+    observation_problem: str | None = "a folder is no sandbox"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.commands: list[Command] = []
         self.on_run: Callable[[Command], Completed] = lambda _command: completed()
 
-    def run(self, command: Command) -> Completed:
+    def run(self, command: Command, *, observe: ProcessObserver | None = None) -> Completed:
         self.commands.append(command)
         return self.on_run(command)
 
@@ -41,6 +42,7 @@ class FolderSandbox:
         *,
         on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
+        observe: ProcessObserver | None = None,
     ) -> RunningCommand:
         raise NotImplementedError
 
@@ -64,6 +66,9 @@ class FolderSandbox:
 
     def usage(self) -> Usage:
         return Usage(None, None, None, None, None, None)
+
+    def denied_calls(self) -> Mapping[str, int]:
+        return {}
 
     def close(self) -> None: ...
 

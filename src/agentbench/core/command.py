@@ -66,6 +66,18 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessCounts:
+    """How many programs an observed command started."""
+
+    started: int
+    """All programs whose start was seen."""
+    dropped: int
+    """Seen but not recorded, because the log is bounded. Above 0 the record is incomplete."""
+    refused: int
+    """Not allowed to start, because their arguments could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
 class Completed:
     """The result of a command.
 
@@ -84,6 +96,8 @@ class Completed:
     oom: bool = False
     side: bytes = b""
     side_truncated: bool = False
+    processes: ProcessCounts | None = None
+    """None if the command was not observed."""
 
     @property
     def ok(self) -> bool:

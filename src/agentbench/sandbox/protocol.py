@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from agentbench.core.command import Command, Completed
+from agentbench.core.command import ProcessCounts as ProcessCounts  # noqa: PLC0414 - part of this interface
 from agentbench.tree.entry import FileWrite, Tree
 
 Strength = Literal["hard", "monitored", "absent"]
@@ -86,6 +87,38 @@ class Usage:
     oom_kills: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessStart:
+    """A program that an observed command started. Its arguments are advisory: see docs/sandboxes.md."""
+
+    number: int
+    """Counts from 1 within one observed command."""
+    elapsed_us: int
+    """Since the observed command started."""
+    pid: int
+    parent: int
+    program: str
+    """The path that was executed."""
+    argv: tuple[str, ...]
+    cwd: str
+    truncated: bool = False
+    """`argv` was longer than is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnd:
+    """The end of a process. `number` is that of the last program it executed."""
+
+    number: int
+    elapsed_us: int
+    exit_code: int | None
+    """None if a signal ended it, or if the kernel does not tell (before Linux 6.15)."""
+    signal: int | None
+
+
+ProcessObserver = Callable[[ProcessStart | ProcessEnd], None]
+
+
 class RunningCommand(Protocol):
     """A command that was started and may still run."""
 
@@ -111,10 +144,17 @@ class Sandbox(Protocol):
     @property
     def id(self) -> str: ...
 
-    def run(self, command: Command) -> Completed:
+    @property
+    def observation_problem(self) -> str | None:
+        """Why the programs that a command starts cannot be observed here, in one phrase. None if they can."""
+        ...
+
+    def run(self, command: Command, *, observe: ProcessObserver | None = None) -> Completed:
         """Run a command to its end. A non-zero exit, a signal, a timeout or an OOM kill is data, not an exception.
 
-        All processes that the command started are dead when this returns.
+        All processes that the command started are dead when this returns. `observe` receives the programs that it
+        started, in order, on the channel's reader thread, and must return quickly. If they cannot be observed, the
+        command runs unobserved and `Completed.processes` is None.
 
         Raises:
             SandboxError: the sandbox itself failed.
@@ -127,6 +167,7 @@ class Sandbox(Protocol):
         *,
         on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
+        observe: ProcessObserver | None = None,
     ) -> RunningCommand:
         """Start a command with an open stdin.
 
@@ -152,6 +193,10 @@ class Sandbox(Protocol):
         ...
 
     def usage(self) -> Usage: ...
+
+    def denied_calls(self) -> Mapping[str, int]:
+        """Return how many system calls were denied so far, by class. Empty if they cannot be counted here."""
+        ...
 
     def close(self) -> None: ...
 

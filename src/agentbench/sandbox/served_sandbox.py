@@ -12,7 +12,7 @@ from agentbench.core.errors import PatchInvalid
 from agentbench.sandbox.cgroups import cpu_seconds, megabytes, oom_kills
 from agentbench.sandbox.command_channel import ChannelClosed, CommandCall, CommandChannel
 from agentbench.sandbox.memory_limit import MemoryGauge
-from agentbench.sandbox.protocol import RunningCommand, Usage
+from agentbench.sandbox.protocol import ProcessObserver, RunningCommand, Usage
 from agentbench.sandbox.server.capture import pack
 from agentbench.tree.entry import FileWrite
 
@@ -96,7 +96,14 @@ class ServedSandbox(ABC):
             SandboxError: there is no evidence that the candidate ended the sandbox.
         """
 
-    def run(self, command: Command) -> Completed:
+    @property
+    def observation_problem(self) -> str | None:
+        return "not implemented"
+
+    def denied_calls(self) -> Mapping[str, int]:
+        return {}
+
+    def run(self, command: Command, *, observe: ProcessObserver | None = None) -> Completed:
         try:
             call = self._channel.start(command, open_stdin=False)
         except ChannelClosed as error:
@@ -109,6 +116,7 @@ class ServedSandbox(ABC):
         *,
         on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
+        observe: ProcessObserver | None = None,
     ) -> RunningCommand:
         try:
             call = self._channel.start(command, open_stdin=True, on_stdout=on_stdout, on_stderr=on_stderr)
