@@ -197,6 +197,15 @@ class ToolCallStarted(Payload):
     """Session time from a monotonic clock, for breakers."""
 
 
+class ProcessCounts(BaseModel):
+    """Processes that one command started. `dropped` were seen but are not in the log, because there were too many."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    started: int
+    dropped: int = 0
+    refused: int = 0
+
+
 class ToolCallFinished(Payload):
     type = "tool_call_finished"
     call_id: str
@@ -211,6 +220,39 @@ class ToolCallFinished(Payload):
     error_type: str | None = None
     error_message: str | None = None
     killed_processes: int = 0
+    processes: ProcessCounts | None = None
+    """Processes of a program that acts as the agent; None if they were not observed."""
+    not_observed: str | None = None
+    """Why the processes of a program were not observed; None if they were, and for tool calls."""
+
+
+class ProcessStarted(Payload):
+    """A program that the agent's program executed in the sandbox."""
+
+    type = "process_started"
+    call_id: str
+    number: int
+    """Counts from 1 within one call."""
+    pid: int
+    parent: int
+    program: str
+    argv: list[str]
+    cwd: str
+    truncated: bool = False
+    """Whether the arguments were longer than what is kept."""
+    elapsed_us: int
+    """Since the call started."""
+
+
+class ProcessFinished(Payload):
+    """The end of a process. `exit_code` and `signal` are None if the kernel does not report them."""
+
+    type = "process_finished"
+    call_id: str
+    number: int
+    exit_code: int | None = None
+    signal: int | None = None
+    elapsed_us: int
 
 
 class WorkspaceMutated(Payload):
@@ -282,6 +324,11 @@ class ResourceSample(Payload):
     memory_bytes: int | None = None
     disk_bytes: int | None = None
     processes: int | None = None
+    oom_kills: int | None = None
+    """Processes that the kernel killed so far for lack of memory."""
+    disk_limit_bytes: int | None = None
+    denied_calls: dict[str, int] = Field(default_factory=dict)
+    """System calls that the sandbox denied so far, by class."""
 
 
 class Termination(Payload):
@@ -629,8 +676,8 @@ class RunClosed(Payload):
 
 ATTEMPT_EVENTS: tuple[type[Payload], ...] = (
     AttemptOpened, TaskStarted, IdentityBound, SetupCommandStarted, SetupCommandFinished, Briefing, StageChanged,
-    AgentTurnStarted, LlmRequest, LlmResponse, ToolCallStarted, ToolCallFinished, WorkspaceMutated, PatchApplied,
-    Delegation, NetworkRequest, NetworkResponse, NetworkUsed, MonitorAlert, Intervention, OperatorDecision,
+    AgentTurnStarted, LlmRequest, LlmResponse, ToolCallStarted, ToolCallFinished, ProcessStarted, ProcessFinished,
+    WorkspaceMutated, PatchApplied, Delegation, NetworkRequest, NetworkResponse, NetworkUsed, MonitorAlert, Intervention, OperatorDecision,
     ResourceSample, Termination, PatchExtracted, BuildStarted, BuildFinished, StaticStarted, StaticFinished,
     TestsStarted, TestsFinished, AcceptanceCheck, IntegrityFinding, ScorerResult, JudgeResult, GatesDecided,
     TaskFinished, AttemptClosed,
