@@ -9,8 +9,8 @@ import pytest
 
 from agentbench.contract.schema import DEFAULT_GENERATED, Task
 from agentbench.core.errors import PatchInvalid
+from agentbench.tools.program_run import AgentProgram
 from agentbench.tools.rules import Rules, rules_for
-from agentbench.tools.session import AgentProgram
 from agentbench.trace.events import Intervention, MonitorAlert, WorkspaceMutated
 from agentbench.tree.memory import MemoryTree
 from tests.tools.project_sandboxes import FILES, ProjectSandboxes

@@ -23,9 +23,9 @@ from agentbench.policy.rule_engine import ENGINE_MONITORS, Limits, RuleEngine
 from agentbench.policy.thresholds import published_thresholds
 from agentbench.tools.event_recorder import EventRecorder
 from agentbench.tools.operator import Answer, Question
+from agentbench.tools.program_run import AgentProgram
 from agentbench.tools.rules import Caps, Rules, rules_for
 from agentbench.tools.session import (
-    AgentProgram,
     BriefingText,
     RemainingBudget,
     Session,

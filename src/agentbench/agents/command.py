@@ -11,7 +11,8 @@ from agentbench.agents.base import AgentExit, AgentSetup, program_exit
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability
 from agentbench.sandbox.protocol import Mount
-from agentbench.tools.session import AgentProgram, Session
+from agentbench.tools.program_run import AgentProgram
+from agentbench.tools.session import Session
 
 AGENT_FILES_TARGET = "/opt/agent"
 BRIEFING_TARGET = "/tmp/agentbench/briefing.md"

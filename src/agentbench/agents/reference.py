@@ -11,7 +11,8 @@ from pathlib import Path
 from agentbench.agents.base import AgentExit, AgentSetup
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability, TerminationCode
-from agentbench.tools.session import AgentProgram, Session
+from agentbench.tools.program_run import AgentProgram
+from agentbench.tools.session import Session
 
 MAX_REFERENCE = 64 * 1024 * 1024
 PATCH_SUFFIXES = frozenset({".patch", ".diff"})

@@ -31,10 +31,10 @@ from agentbench.tools.apply_patch import patch_workspace
 from agentbench.tools.definition import Execution, Tool, ToolContext
 from agentbench.tools.event_recorder import EventRecorder, stored_text
 from agentbench.tools.operator import Operator, ask
+from agentbench.tools.program_run import AgentProgram, ProgramRun
 from agentbench.tools.registry import TOOLS
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.rules import STAGES, Rules
-from agentbench.tools.run_command import execute
 from agentbench.tools.workspace_tracker import WorkspaceTracker
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import (
@@ -113,16 +113,6 @@ class RemainingBudget:
     tokens: int | None = None
     usd: float | None = None
     """Excludes the part of the cap that is reserved for acceptance and logging."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgentProgram:
-    """A program that acts as the agent: it runs in the sandbox until it exits or the wall clock runs out."""
-
-    name: str
-    line: str
-    env: Mapping[str, str] = field(default_factory=dict)
-    stdin: bytes = b""
 
 
 class SessionLimits:
@@ -500,8 +490,7 @@ class Session:
 
         def work() -> Execution:
             self._enter("test", program.name)
-            line, limit = program.line, self._rules.caps.wall_sec
-            return execute(self._context, Command(line=line, env=program.env, stdin=program.stdin, timeout_sec=limit))
+            return ProgramRun(self._context, program).execute()
 
         return self._for_agent(program.name, {"command": program.line, "env": " ".join(sorted(program.env))}, work)
 

@@ -7,7 +7,8 @@ from agentbench.agents.cli.profiles import PRIVATE, PROFILES, Profile
 from agentbench.agents.command import BRIEFING_TARGET, BRIEFING_VARIABLE
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability
-from agentbench.tools.session import AgentProgram, Session
+from agentbench.tools.program_run import AgentProgram
+from agentbench.tools.session import Session
 
 PREFIX = "cli:"
 
