@@ -15,7 +15,7 @@ help:
 	@echo 'make bench-peers  compare with other harnesses on the same work (installs them outside of the repository)'
 	@echo 'make soak         kill and resume a run 200 times and check that nothing is lost, repeated or leaked (about ten minutes)'
 	@echo 'make honest       check that real fixes and honest variants of them are accepted: ARGS="FOLDER… --out build/honest"'
-	@echo 'make conformance  list each requirement with its tests and their result'
+	@echo 'make conformance  show each requirement as whole, partly or missing, with its tests'
 	@echo 'make validate-suites  validate every task in tasks/: baseline fails, reference passes, results are stable'
 	@echo 'make wheel        build dist/*.whl'
 

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.conformance.requirements import Proofs, read_requirements
+from tests.conformance.requirements import LEVELS, Level, Proofs, claimable, read_requirements
 
 # Tests must not depend on the load of the machine.
 settings.register_profile("no-deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -38,16 +38,44 @@ def pytest_configure(config: pytest.Config) -> None:
 # --- requirement marks ----------------------------------------------------------------------------------------------------------
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    known = read_requirements()
-    unknown = []
+CLAIMS = pytest.StashKey[Proofs]()
+"""The claims of all collected tests, as if every test passed."""
+COLLECTED = pytest.StashKey[frozenset[Path]]()
+"""The files of all collected tests."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are deselected
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    requirements = read_requirements()
+    known = claimable(requirements)
+    claims = config.stash[CLAIMS] = Proofs()
+    config.stash[COLLECTED] = frozenset(item.path for item in items)
+    problems = []
     for item in items:
-        for mark in item.iter_markers("req"):
-            unknown += [f"{item.nodeid}: {requirement!r}" for requirement in mark.args if requirement not in known]
-            # xdist sends user properties with the report from the worker to the process that prints the table.
-            item.user_properties += [("req", requirement) for requirement in mark.args]
-    if unknown:
-        raise pytest.UsageError("docs/protocol.md does not state these requirements:\n  " + "\n  ".join(unknown))
+        ids = [requirement for mark in item.iter_markers("req") for requirement in mark.args]
+        if not ids:
+            continue
+        problems += [
+            f"{item.nodeid}: {name!r} has parts, claim one of {', '.join(requirements[name].parts)}"
+            if name in requirements
+            else f"{item.nodeid}: unknown requirement {name!r}"
+            for name in ids
+            if name not in known
+        ]
+        level = _level(item)
+        if level is None:
+            problems.append(f"{item.nodeid}: add the mark {', '.join(LEVELS[:-1])} or {LEVELS[-1]}")
+            continue
+        claims.add(item.nodeid, ids, level)
+        # xdist sends user properties with the report from the worker to the process that prints the table.
+        item.user_properties += [("req", requirement) for requirement in ids] + [("level", level)]
+    if problems:
+        raise pytest.UsageError("requirement marks do not match docs/protocol.md:\n  " + "\n  ".join(problems))
+
+
+def _level(item: pytest.Item) -> Level | None:
+    """Return how much a test shows. A mark on the test overrides the one of its module."""
+    return next((level for mark in item.iter_markers() for level in LEVELS if mark.name == level), None)
 
 
 class RequirementTable:
@@ -61,8 +89,9 @@ class RequirementTable:
         claimed = [str(value) for name, value in report.user_properties if name == "req"]
         if not claimed or (report.when != "call" and report.passed):
             return
+        level = next(value for name, value in report.user_properties if name == "level")
         outcome = "xfailed" if hasattr(report, "wasxfail") and report.skipped else report.outcome
-        self._proofs.add(report.nodeid, claimed, outcome)
+        self._proofs.add(report.nodeid, claimed, cast("Level", level), outcome)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         requirements = read_requirements()

@@ -16,6 +16,8 @@ from agentbench.acceptance.grading_context import Acceptance
 from agentbench.core.reasons import Outcome
 from tests.acceptance.toy import TaskFactory
 
+pytestmark = pytest.mark.component
+
 REPO = {"answer.txt": "41\n", "src/mod.py": "VALUE = 41\n", "last.txt": "one\ntwo"}
 CHECK: dict[str, object] = {
     "id": "answer",
@@ -68,7 +70,7 @@ HARMLESS: dict[str, bytes] = {
 }
 
 
-@pytest.mark.req("G-03")
+@pytest.mark.req("G-03a")
 @pytest.mark.parametrize("patch", HARMLESS.values(), ids=HARMLESS.keys())
 def test_unusual_patch_is_graded_like_any_other(tasks: TaskFactory, tmp_path: Path, patch: bytes) -> None:
     result = graded(tasks, tmp_path, patch)
@@ -90,7 +92,7 @@ REFUSED: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.req("G-03", "G-15")
+@pytest.mark.req("G-03a", "G-15")
 @pytest.mark.parametrize("patch", REFUSED.values(), ids=REFUSED.keys())
 def test_bad_patch_does_not_apply_and_fails_every_check(
     tasks: TaskFactory, tmp_path: Path, patch: Callable[[], bytes]

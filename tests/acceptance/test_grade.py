@@ -28,6 +28,8 @@ from agentbench.trace.events import (
 )
 from tests.acceptance.toy import Changes, TaskFactory, patch_of
 
+pytestmark = pytest.mark.component
+
 P = TypeVar("P", bound=Payload)
 REPO = {"app.sh": "echo old\n", "ci/check.sh": "grep -q new app.sh\n", "README.md": "x\n"}
 PLAIN: dict[str, object] = {"id": "plain", "command": "sh ci/check.sh", "timeout_sec": 20}
@@ -89,7 +91,7 @@ def test_no_op_build_passes_and_is_named_so(tasks: TaskFactory, tmp_path: Path) 
     assert (built.outcome, built.exit_code, built.why) == (Outcome.PASS, None, "declared no-op")
 
 
-@pytest.mark.req("G-03", "G-15")
+@pytest.mark.req("G-03a", "G-15")
 @pytest.mark.parametrize(
     "patch",
     [
@@ -119,7 +121,7 @@ def test_changes_that_are_not_a_patch_fail_every_check(tasks: TaskFactory, tmp_p
     assert payloads(context, AcceptanceCheck)[0].why == "not run: G1 failed"
 
 
-@pytest.mark.req("G-03", "G-15")
+@pytest.mark.req("G-03a", "G-15")
 @pytest.mark.parametrize("step", ["build", "static"])
 def test_failing_build_or_static_command_fails_every_check(tasks: TaskFactory, tmp_path: Path, step: str) -> None:
     oracle: dict[str, object] = {"build": "sh app.sh | grep old"} if step == "build" else {"static": ["true", "exit 4"]}
@@ -234,7 +236,7 @@ def test_failure_outweighs_error_and_error_outweighs_pass(tasks: TaskFactory, tm
     assert grade(b"", after_one).checks[0].outcome is Outcome.FAIL
 
 
-@pytest.mark.req("C-08")
+@pytest.mark.req("C-08a")
 def test_edit_outside_editable_globs_is_found(tasks: TaskFactory, tmp_path: Path) -> None:
     context = shell_task(tasks, tmp_path, policy={"editable_globs": ["*.sh"]})
     graded = grade(patch_of(context, {**NEW, "README.md": "y\n"}), context)

@@ -14,6 +14,8 @@ from agentbench.acceptance.grading_context import Acceptance
 from agentbench.acceptance.inspection.known_behaviour import known_behaviour, monkeypatched_names
 from tests.acceptance.toy import EDITABLE, FIXED, REPO, TaskFactory, patch_of
 
+pytestmark = pytest.mark.component
+
 WHOLE = {"id": "unit", "command": "python -m pytest -q", "parser": "pytest", "timeout_sec": 60}
 """Requires all tests of the base repository; a file that cannot be imported there must pass."""
 ASK = "\n\ndef ask():\n    return float(input('number: '))\n"

@@ -13,6 +13,8 @@ from agentbench.contract.schema import DEFAULT_GENERATED
 from agentbench.contract.task_files import HiddenFile
 from agentbench.tree.entry import Entry, FileWrite, Kind
 
+pytestmark = pytest.mark.component
+
 FILES = frozenset({b"tests/test_core.py"})
 PROTECTION = Protection(files=FILES, generated=DEFAULT_GENERATED)
 

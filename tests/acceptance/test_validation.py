@@ -13,6 +13,8 @@ from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.validation import baseline, find_flakes, validate
 from tests.acceptance.toy import CORE, FAIL_TO_PASS, FIXED, HIDDEN, PASS_TO_PASS, REPO, TaskFactory, patch_of
 
+pytestmark = pytest.mark.component
+
 SH = {"app.sh": "echo old\n"}
 CHECK = {"id": "c", "command": "grep new app.sh"}
 

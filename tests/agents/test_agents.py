@@ -20,7 +20,7 @@ from agentbench.trace.events import PatchApplied, ToolCallStarted
 from tests.tools.conftest import OpenSession
 from tests.tools.recorded_session import FolderSandbox, completed, fill
 
-pytestmark = pytest.mark.req("T-04")
+pytestmark = [pytest.mark.req("T-04a"), pytest.mark.component]
 
 PATCH = b"--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+\xff\n"
 

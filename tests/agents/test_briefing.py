@@ -8,7 +8,7 @@ from agentbench.agents.briefing import write_briefing
 from agentbench.contract.schema import Task
 from agentbench.tools.rules import rules_for
 
-pytestmark = pytest.mark.req("R-03", "C-10")
+pytestmark = [pytest.mark.req("R-03", "C-10"), pytest.mark.component]
 
 TASK = Task.model_validate(
     {

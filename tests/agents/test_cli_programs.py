@@ -27,7 +27,7 @@ from agentbench.tools.session import Session
 from agentbench.trace.events import ToolCallFinished
 from tests.tools.project_sandboxes import ProjectSandboxes
 
-pytestmark = pytest.mark.req("T-05")
+pytestmark = [pytest.mark.req("T-05"), pytest.mark.component]
 
 LIKE = SandboxSpec(Phase.SETUP, Limits())
 FAKE = Profile(

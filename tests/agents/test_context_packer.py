@@ -10,7 +10,7 @@ from agentbench.agents.context_packer import Project, imported, pack
 from agentbench.agents.conversation import CHARS_PER_TOKEN
 from agentbench.agents.visible_tests import Failures, read_failures
 
-pytestmark = pytest.mark.req("T-07")
+pytestmark = [pytest.mark.req("T-07"), pytest.mark.component]
 
 PATHS = ["a.py", "b.py", "pkg/a.py", "pkg/__init__.py", "src/lib/core.py", "tests/test_a.py"]
 TEXTS = st.lists(

@@ -21,7 +21,7 @@ from agentbench.trace.events import Delegation, ToolCallStarted
 from tests.agents.agent_run import RIGHT, call, fenced, harmless, patch, play
 from tests.tools.project_sandboxes import ProjectSandboxes
 
-pytestmark = pytest.mark.req("T-04", "T-07")
+pytestmark = [pytest.mark.req("T-04b", "T-07"), pytest.mark.component]
 
 STOPPED = TerminationCode.AGENT_STOPPED
 

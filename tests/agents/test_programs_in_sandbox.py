@@ -19,7 +19,7 @@ from agentbench.workspace.diff.extract import extract
 from tests.tools.project_sandboxes import ProjectSandboxes
 from tests.tools.recorded_session import RecordedSession
 
-pytestmark = pytest.mark.req("T-04")
+pytestmark = [pytest.mark.req("T-04e"), pytest.mark.component]
 
 
 def run_command(

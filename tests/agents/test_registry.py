@@ -11,7 +11,7 @@ from agentbench.agents.command import AGENT_FILES_TARGET, agent_mounts
 from agentbench.agents.noop import NoopAgent
 from agentbench.core.errors import InputError
 
-pytestmark = pytest.mark.req("T-04")
+pytestmark = [pytest.mark.req("T-04a"), pytest.mark.component]
 
 SETUP = AgentSetup(task_id="t", task_folder=Path("/nowhere"))
 

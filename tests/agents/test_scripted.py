@@ -15,7 +15,7 @@ from agentbench.trace.events import ToolCallFinished, ToolCallStarted
 from tests.tools.conftest import OpenSession
 from tests.tools.recorded_session import fill
 
-pytestmark = pytest.mark.req("T-04")
+pytestmark = [pytest.mark.req("T-04a"), pytest.mark.component]
 
 SCRIPT = """\
 steps:

@@ -12,6 +12,8 @@ from agentbench.contract.schema import Repo
 from agentbench.contract.suite import load_suite
 from agentbench.core.reasons import Assurance
 
+pytestmark = pytest.mark.component
+
 TASKS = Path(__file__).parent.parent.parent / "tasks"
 KINDS = {"bugfix", "refactor", "feature", "dependency", "migration", "docs", "hardening"}
 

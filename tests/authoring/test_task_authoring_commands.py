@@ -13,7 +13,7 @@ from agentbench.cli.task import command
 from agentbench.cli.task_authoring import _day
 from agentbench.core.errors import InputError
 
-pytestmark = pytest.mark.req("C-18")
+pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]
 
 
 def run(*arguments: str) -> object:

@@ -21,7 +21,7 @@ from agentbench.core.errors import InputError, Interrupted
 from agentbench.run.lab import Lab
 from tests.authoring.conftest import FIX, put
 
-pytestmark = pytest.mark.req("C-18")
+pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]
 LONG = 120.0
 """Timeout, so that a failing test does not hang."""
 

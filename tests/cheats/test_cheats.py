@@ -13,6 +13,8 @@ from tests.acceptance.toy import TaskFactory
 from tests.cheats.snippets import HOST_MARKER
 from tests.cheats.submissions import FAMILIES, Submission, parametrize_submissions, submissions
 
+pytestmark = pytest.mark.component
+
 
 def graded(tasks: TaskFactory, folder: Path, submission: Submission) -> tuple[GradingContext, Acceptance]:
     context = submission.context(tasks, folder)
@@ -25,7 +27,7 @@ def describe(result: Acceptance) -> str:
     return f"{result.application} {result.steps} {checks} {result.findings}"
 
 
-@pytest.mark.req("G-01", "G-03", "G-14", "G-15")
+@pytest.mark.req("G-01", "G-03a", "G-14", "G-15")
 @parametrize_submissions("cheating")
 def test_cheats_fail_without_harness_errors(tasks: TaskFactory, tmp_path: Path, submission: Submission) -> None:
     _, result = graded(tasks, tmp_path, submission)
@@ -38,7 +40,7 @@ def test_cheats_fail_without_harness_errors(tasks: TaskFactory, tmp_path: Path, 
     assert not Path(HOST_MARKER).exists()
 
 
-@pytest.mark.req("G-01", "G-03")
+@pytest.mark.req("G-01", "G-03a")
 @parametrize_submissions("cheating", some=True)
 def test_cheats_fail_in_containers(docker_tasks: TaskFactory, tmp_path: Path, submission: Submission) -> None:
     test_cheats_fail_without_harness_errors(docker_tasks, tmp_path, submission)

@@ -17,6 +17,8 @@ from tests.cheats.snippets import CORE, RIGHT
 from tests.cheats.submissions import Submission, parametrize_submissions, submissions
 from tests.cheats.test_cheats import describe, graded
 
+pytestmark = pytest.mark.component
+
 SERVE = """\
     import json
     import sys

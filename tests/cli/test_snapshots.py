@@ -33,6 +33,7 @@ from tests.cli.stage import EXECUTED, arguments
 pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
+    pytest.mark.end_to_end,
 ]
 
 CASES: dict[str, str] = {

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 
 from agentbench.cli.main import COMMANDS, root
 
+pytestmark = pytest.mark.component
+
 ROOT = Path(__file__).parents[2]
 EXIT_OK = 0
 

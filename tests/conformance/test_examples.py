@@ -9,6 +9,8 @@ import pytest
 
 from agentbench.contract.load import load_task
 
+pytestmark = pytest.mark.component
+
 ROOT = Path(__file__).parents[2]
 
 

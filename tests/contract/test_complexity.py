@@ -9,6 +9,8 @@ import pytest
 from agentbench.contract.complexity import measure
 from agentbench.core.errors import ContractError
 
+pytestmark = pytest.mark.component
+
 
 def tree(folder: Path, files: dict[str, str | bytes]) -> Path:
     for name, content in files.items():

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.errors import ContractError
 
+pytestmark = pytest.mark.component
+
 FILE = Path(__file__).parent / "short_example" / "task.yaml"
 PLAIN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 

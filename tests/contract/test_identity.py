@@ -21,6 +21,8 @@ from agentbench.contract.schema import Task
 from agentbench.contract.schema_problems import keys_of, sections_of
 from tests.contract.task_folders import MINIMAL, task_with, write_task
 
+pytestmark = pytest.mark.component
+
 PLAIN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 BASE: dict[str, Any] = {
@@ -267,7 +269,7 @@ def test_mode_and_name_of_a_hidden_file_count(tmp_path: Path) -> None:
     assert differences(executable, identify(load_task(tmp_path))) == ACCEPTANCE
 
 
-@pytest.mark.req("C-04", "C-11")
+@pytest.mark.req("C-04a", "C-11")
 def test_dockerfile_bytes_are_part_of_the_environment(tmp_path: Path) -> None:
     task = changed("environment", {"dockerfile": "Dockerfile"})
     before = ids_of(tmp_path, task)
@@ -275,7 +277,7 @@ def test_dockerfile_bytes_are_part_of_the_environment(tmp_path: Path) -> None:
     assert differences(before, identify(load_task(tmp_path))) == SETUP
 
 
-@pytest.mark.req("C-04")
+@pytest.mark.req("C-04b")
 def test_allow_list_is_part_of_the_environment(tmp_path: Path) -> None:
     first = changed("environment", {"network_policy": "always", "network_allow": ["a.org"]})
     second = changed("environment", {"network_policy": "always", "network_allow": ["b.org"]})
@@ -285,7 +287,7 @@ def test_allow_list_is_part_of_the_environment(tmp_path: Path) -> None:
 # --- repository from a folder or archive ------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("C-03", "C-11")
+@pytest.mark.req("C-03c", "C-11")
 @pytest.mark.parametrize("action", ["content", "mode", "add", "remove", "link", "rename"])
 def test_local_repository_is_identified_by_its_content(tmp_path: Path, action: str) -> None:
     repo = tmp_path / "repo"
@@ -310,7 +312,7 @@ def test_local_repository_is_identified_by_its_content(tmp_path: Path, action: s
     assert differences(before, identify(load_task(tmp_path))) == SETUP
 
 
-@pytest.mark.req("C-03")
+@pytest.mark.req("C-03c")
 def test_local_repository_keeps_its_identity_when_moved_or_run(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -323,7 +325,7 @@ def test_local_repository_keeps_its_identity_when_moved_or_run(tmp_path: Path) -
     assert differences(first, ids_of(tmp_path, changed("repo", {"path": "two"}))) == NOTHING
 
 
-@pytest.mark.req("C-03")
+@pytest.mark.req("C-03b")
 def test_sha256_prefix_does_not_change_identities(tmp_path: Path) -> None:
     first = changed("repo", {"archive": "pypi:a==1", "sha256": "c" * 64})
     second = changed("repo", {"archive": "pypi:a==1", "sha256": "sha256:" + "c" * 64})
@@ -401,7 +403,7 @@ def test_digests_are_equal_exactly_when_tasks_mean_the_same(
     assert same == (first == second)
 
 
-@pytest.mark.req("C-08", "C-11")
+@pytest.mark.req("C-08a", "C-11")
 def test_editable_globs_count_the_same_in_policy_and_agent(tmp_path: Path) -> None:
     in_agent = copy.deepcopy(BASE)
     del in_agent["policy"]

@@ -13,6 +13,8 @@ from agentbench.contract.load import Limit, load_task
 from agentbench.core.errors import ContractError
 from tests.contract.task_folders import MINIMAL, check_with, problems_of, task_with, write_task
 
+pytestmark = pytest.mark.component
+
 SHORT_EXAMPLE = Path(__file__).parent / "short_example"
 PROBE = {"id": "p", "kind": "probe", "candidate": "python -m toy", "driver": "probe.py"}
 
@@ -20,7 +22,7 @@ PROBE = {"id": "p", "kind": "probe", "candidate": "python -m toy", "driver": "pr
 # --- the short example and the whole format ------------------------------------------------------------------------
 
 
-@pytest.mark.req("C-01", "C-02", "C-04", "C-05", "C-06")
+@pytest.mark.req("C-01", "C-02", "C-04b", "C-05", "C-06")
 def test_short_example_loads() -> None:
     loaded = load_task(SHORT_EXAMPLE)
     task = loaded.task
@@ -99,7 +101,7 @@ FILES = {
 }
 
 
-@pytest.mark.req("C-02", "C-04", "C-06", "C-07", "C-08", "C-09", "C-10", "C-13", "C-20", "C-21", "C-22")
+@pytest.mark.req("C-02", "C-04b", "C-06", "C-07", "C-08a", "C-09", "C-10", "C-13", "C-20", "C-21", "C-22")
 def test_every_documented_key_loads(tmp_path: Path) -> None:
     loaded = load_task(write_task(tmp_path / "t", WHOLE, FILES))
     task = loaded.task
@@ -292,7 +294,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.req("C-01", "C-03", "C-04", "C-06", "C-08", "C-10")
+@pytest.mark.req("C-01", "C-03a", "C-04b", "C-06", "C-08a", "C-10")
 @pytest.mark.parametrize("case", CASES)
 def test_inconsistent_task_is_rejected(tmp_path: Path, case: str) -> None:
     value, words = CASES[case]

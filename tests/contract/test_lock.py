@@ -14,6 +14,8 @@ from agentbench.contract.make_lock import Resolution, lockfiles, make_lock
 from agentbench.core.errors import ContractError
 from tests.contract.task_folders import problems_of, task_with, write_task
 
+pytestmark = pytest.mark.component
+
 RESOLVED = Resolution(
     source=LockedSource(commit="a" * 40, submodules={"lib": "b" * 40}, digest="sha256:" + "c" * 64),
     image=LockedImage(reference="img:1", digest="sha256:" + "d" * 64),
@@ -30,7 +32,7 @@ def locked_task(folder: Path, **changes: object) -> Path:
     return folder
 
 
-@pytest.mark.req("C-03", "C-06")
+@pytest.mark.req("C-03a", "C-06")
 def test_short_form_requires_the_ids_in_the_lock(tmp_path: Path) -> None:
     folder = locked_task(tmp_path)
     loaded = load_task(folder)
@@ -122,7 +124,7 @@ def test_lock_of_another_task_is_rejected(tmp_path: Path) -> None:
     assert "expected other; this is the lock of toy" in problems_of(folder)[0]
 
 
-@pytest.mark.req("C-12")
+@pytest.mark.req("C-12a")
 def test_scenario_edits_do_not_change_a_locked_task(tmp_path: Path) -> None:
     scenario = tmp_path / "scenario.yaml"
     scenario.write_text(SCENARIO)
@@ -140,7 +142,7 @@ def test_scenario_edits_do_not_change_a_locked_task(tmp_path: Path) -> None:
     assert [scorer.name for scorer in unlocked.scorers] == ["own", "other"]
 
 
-@pytest.mark.req("C-12")
+@pytest.mark.req("C-12a")
 def test_scenario_scorers_are_part_of_an_unlocked_digest(tmp_path: Path) -> None:
     folder = write_task(tmp_path / "t", task_with())
     before = identify(load_task(folder))

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from agentbench.contract.load import short_form_check
 from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.req("C-06")
 @pytest.mark.parametrize(

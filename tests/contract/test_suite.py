@@ -11,6 +11,8 @@ from agentbench.contract.suite import Suite, available, load_suite, suite_folder
 from agentbench.core.errors import ContractError
 from tests.contract.task_folders import task_with, write_task
 
+pytestmark = pytest.mark.component
+
 
 def make(tasks: Path, suite: str, *ids: str) -> None:
     for name in ids:
@@ -103,7 +105,7 @@ def test_suite_digest_depends_on_tasks_and_weights(tmp_path: Path) -> None:
     assert load_suite("dev", tmp_path / "two").digest != first
 
 
-@pytest.mark.req("C-12")
+@pytest.mark.req("C-12a")
 def test_task_can_override_scenario_scorers_by_name(tmp_path: Path) -> None:
     make(tmp_path, "dev", "a")
     own = {"name": "small", "type": "max_files_changed", "limit": 9}
@@ -117,7 +119,7 @@ def test_task_can_override_scenario_scorers_by_name(tmp_path: Path) -> None:
     assert [loaded.judge.rubric for loaded in suite.tasks if loaded.judge] == ["theirs", "mine"]
 
 
-@pytest.mark.req("C-12")
+@pytest.mark.req("C-12a")
 @pytest.mark.parametrize(
     "text, words",
     [

@@ -16,6 +16,8 @@ from agentbench.contract.suite import load_suite
 from agentbench.core.errors import AgentBenchError, ContractError
 from tests.contract.task_folders import task_with, write_task
 
+pytestmark = pytest.mark.component
+
 SHORT_EXAMPLE = str(Path(__file__).parent / "short_example")
 
 

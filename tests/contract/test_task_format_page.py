@@ -13,6 +13,8 @@ from agentbench.contract.schema import Check, DenyCommand, DependencyRules, Enve
 from agentbench.contract.schema_problems import keys_of, sections_of
 from tests.contract.task_folders import write_task
 
+pytestmark = pytest.mark.component
+
 DOCS = Path(__file__).parents[2] / "docs"
 KEYS = (DOCS / "reference/task-yaml.md").read_text(encoding="utf-8")
 GUIDE = (DOCS / "how-to/write-a-task.md").read_text(encoding="utf-8")

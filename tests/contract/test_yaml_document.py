@@ -13,6 +13,8 @@ from agentbench.contract import yaml_document as module
 from agentbench.contract.yaml_document import MAX_BYTES, Document, parse_document, read_document
 from agentbench.core.errors import ContractError
 
+pytestmark = pytest.mark.component
+
 
 def rejection(data: str | bytes) -> str:
     with pytest.raises(ContractError) as caught:

@@ -18,7 +18,7 @@ from agentbench.core.canonical import (
     parse_strict,
 )
 
-pytestmark = pytest.mark.req("E-01")
+pytestmark = [pytest.mark.req("E-01"), pytest.mark.component]
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=12)
 keys = any_text | st.sampled_from(["\U00010000", "\ue000", "a", "ä", "\ud800", "b\U0001f600", "\uffff"])

@@ -8,6 +8,8 @@ from agentbench.core import errors
 from agentbench.core.errors import AgentBenchError, AgentFault, HarnessError, TaskError
 from agentbench.core.reasons import Reason
 
+pytestmark = pytest.mark.component
+
 
 def descendants(kind: type[AgentBenchError]) -> Iterator[type[AgentBenchError]]:
     yield kind

@@ -8,7 +8,7 @@ import pytest
 
 from agentbench.core.http1 import MAX_HEAD, BadRequest, RequestHead, RequestReader
 
-pytestmark = pytest.mark.req("T-05")
+pytestmark = [pytest.mark.req("T-05"), pytest.mark.component]
 
 
 def read(data: bytes) -> tuple[RequestHead | None, bytes]:

@@ -7,8 +7,10 @@ import pytest
 
 from agentbench.core.ids import new_ulid, now_iso
 
+pytestmark = pytest.mark.component
 
-@pytest.mark.req("E-09")
+
+@pytest.mark.req("E-09a")
 def test_ids_are_unique_ulids_sorted_by_time() -> None:
     ids = [new_ulid() for _ in range(2000)]
     assert len(set(ids)) == len(ids)
@@ -17,7 +19,7 @@ def test_ids_are_unique_ulids_sorted_by_time() -> None:
     assert times == sorted(times)
 
 
-@pytest.mark.req("E-09")
+@pytest.mark.req("E-09a")
 def test_times_carry_their_zone() -> None:
     moment = datetime.fromisoformat(now_iso())
     assert moment.utcoffset() is not None

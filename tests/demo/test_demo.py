@@ -19,6 +19,7 @@ pytestmark = [
     # About 130 s of CPU time, in two workers: a minute on idle cores, much longer on a machine that does other work.
     pytest.mark.timeout(900),
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
+    pytest.mark.end_to_end,
 ]
 
 PASSED = {
@@ -29,7 +30,7 @@ PASSED = {
 }
 
 
-@pytest.mark.req("C-15", "C-16", "G-02", "G-03", "G-09", "E-12", "R-13", "A-02", "L-02")
+@pytest.mark.req("C-15", "C-16", "G-02", "G-03a", "G-09", "E-12", "R-13", "A-02", "L-02")
 def test_demo_separates_honest_agents_from_the_cheater(tmp_path: Path) -> None:
     environment = {**os.environ, "AB_STATE": str(tmp_path / "state")}
     ab = Path(sys.executable).with_name("ab")

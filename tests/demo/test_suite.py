@@ -14,6 +14,8 @@ from agentbench.tree.folder import FolderTree
 from agentbench.workspace.diff.apply import plan_writes
 from agentbench.workspace.diff.parse import parse
 
+pytestmark = pytest.mark.component
+
 SUITE = load_suite("demo", Path("nowhere"))
 AGENTS = SUITE.folder / "agents"
 

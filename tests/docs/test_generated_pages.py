@@ -6,6 +6,8 @@ import pytest
 
 from scripts.generate_docs import DOCS, pages
 
+pytestmark = pytest.mark.component
+
 PAGES = pages()
 
 

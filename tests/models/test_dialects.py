@@ -19,6 +19,8 @@ from agentbench.models.json_values import arr, obj
 from agentbench.models.sse import SseEvent, event_of, read_events
 from tests.models.service import answer_body
 
+pytestmark = pytest.mark.component
+
 # --- Anthropic's messages --------------------------------------------------------------------------------------------
 
 

@@ -21,6 +21,8 @@ from agentbench.models.upstream import ModelRequest
 from tests.models.conftest import OpenMetered
 from tests.models.metered_gateway import PROMPT, script
 
+pytestmark = pytest.mark.component
+
 PRESETS = bundled_presets()
 PRICE_EXAMPLE = Path(__file__).parents[2] / "configs/prices/example.csv"
 
@@ -164,7 +166,7 @@ def test_any_value_survives_single_quotes(value: str) -> None:
     assert parse_env(f"A='{value}'", ".env").values == {"A": value}
 
 
-@pytest.mark.req("R-09", "E-10")
+@pytest.mark.req("R-09", "E-10a")
 def test_environment_overrides_env_file_and_secrets_are_hidden(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-file\nOPENROUTER_API_KEY=only-file\n")
     keys = Keys.find({"OPENAI_API_KEY": "from-environment"}, tmp_path)

@@ -17,7 +17,7 @@ from agentbench.models.upstream import ModelRequest, ModelResponse
 from tests.models.conftest import OpenMetered
 from tests.models.metered_gateway import PROMPT
 
-pytestmark = pytest.mark.req("T-05", "R-09")
+pytestmark = [pytest.mark.req("T-05", "R-09"), pytest.mark.component]
 
 FUNCTION = {"type": "function", "function": {"name": "run", "parameters": {}}}
 FLAT = {"type": "function", "name": "run", "parameters": {}}

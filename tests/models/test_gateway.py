@@ -38,6 +38,8 @@ from tests.models.service import (
     until_gone,
 )
 
+pytestmark = pytest.mark.component
+
 Reach = Callable[..., ServiceUpstream]
 
 CALLS = {
@@ -531,7 +533,7 @@ def test_oversized_parameters_are_cut_in_events(open_metered: OpenMetered, name:
     assert len(json.dumps(asked.parameters)) < 2000
 
 
-@pytest.mark.req("E-10", "E-03")
+@pytest.mark.req("E-10a", "E-03")
 def test_secrets_in_a_conversation_are_redacted_in_events_and_blobs(open_metered: OpenMetered) -> None:
     secret = "value-of-a-secret-variable"
     metered = open_metered(script({"text": f"you said {secret}"}), redact=Redactor({"TOKEN": secret})).open_gateway()

@@ -19,6 +19,8 @@ from tests.models.conftest import OpenMetered
 from tests.models.metered_gateway import PROMPT, script
 from tests.sandbox.conftest import require_docker
 
+pytestmark = pytest.mark.component
+
 LIMITS = Limits(cpus=2, memory_mb=256, pids=64, disk_mb=64, inodes=20_000)
 
 ASK = """

@@ -10,8 +10,10 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.models.faults import BudgetReached
 from agentbench.models.ledger import HEADROOM_PPM, Amount, Caps, Ledger
 
+pytestmark = pytest.mark.component
 
-@pytest.mark.req("M-05", "M-07")
+
+@pytest.mark.req("M-05", "M-07a")
 def test_cap_counts_requests_in_flight_and_keeps_headroom() -> None:
     account = Ledger().attempt("t", Caps(micro=1_000_000))
     limit = 1_000_000 - HEADROOM_PPM
@@ -57,7 +59,7 @@ def test_request_waits_while_only_estimates_exceed_the_cap() -> None:
         account.admit(Amount(1), cancelled=lambda: True)
 
 
-@pytest.mark.req("M-05", "M-07")
+@pytest.mark.req("M-05", "M-07a")
 @pytest.mark.parametrize("scope", ["run", "task", "total"])
 def test_smallest_budget_applies_and_is_named(scope: str) -> None:
     caps = {"run": Caps(micro=100), "task": Caps(micro=100), "total": Caps(micro=100)}
@@ -92,7 +94,7 @@ def test_tokens_are_capped() -> None:
     assert caught.value.code is TerminationCode.TOKEN_CAP
 
 
-@pytest.mark.req("M-06")
+@pytest.mark.req("M-06a")
 def test_cost_is_itemised() -> None:
     ledger = Ledger()
     account = ledger.attempt("t")

@@ -19,6 +19,8 @@ from tests.models.conftest import KEY, QUICK, OpenMetered, Serve
 from tests.models.metered_gateway import PROMPT, MeteredGateway, script
 from tests.models.service import Handler, Server
 
+pytestmark = pytest.mark.component
+
 ALL = frozenset(Dialect)
 
 MESSAGE: dict[str, Any] = {
@@ -130,7 +132,7 @@ def test_responses_pass_through_unchanged(metered: MeteredGateway, server: Serve
     assert (metered.responses()[0].prompt_tokens, metered.responses()[0].cached_tokens) == (28, 20)
 
 
-@pytest.mark.req("M-05", "M-07")
+@pytest.mark.req("M-05", "M-07a")
 def test_chat_model_stops_at_the_budget(open_metered: OpenMetered) -> None:
     metered = open_metered(
         script({"text": "a", "usage": {"prompt": 90, "completion": 20}}, after="repeat"), caps=Caps(tokens=100)

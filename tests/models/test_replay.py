@@ -23,6 +23,8 @@ from agentbench.trace.redaction import Redactor
 from tests.models.conftest import OpenMetered
 from tests.models.metered_gateway import PROMPT, MeteredGateway, script
 
+pytestmark = pytest.mark.component
+
 ANSWERS: list[dict[str, Any]] = [
     {"text": "first " + "and long " * 1000},
     {"tool_calls": [{"name": "run", "arguments": {"command": "ls"}}]},
@@ -135,7 +137,7 @@ def test_recorded_fault_is_replayed(open_metered: OpenMetered) -> None:
         ChatModel("m", RecordedUpstream(read_recording(metered.log.path, metered.blobs))).complete([user("hi")])
 
 
-@pytest.mark.req("T-06", "E-10")
+@pytest.mark.req("T-06", "E-10a")
 def test_redacted_recording_matches_the_original_conversation(open_metered: OpenMetered) -> None:
     redact = Redactor({"TOKEN": "some-secret-value"})
     prompt: list[Any] = [{"role": "user", "content": "it is some-secret-value"}]
@@ -147,7 +149,7 @@ def test_redacted_recording_matches_the_original_conversation(open_metered: Open
     assert again.openai().chat.completions.create(model="m", messages=prompt).choices[0].message.content == "ok"
 
 
-@pytest.mark.req("T-06", "E-10")
+@pytest.mark.req("T-06", "E-10a")
 def test_pinned_parameters_do_not_cause_divergence(open_metered: OpenMetered) -> None:
     redact = Redactor({"TOKEN": "some-secret-value"})
     metered = open_metered(script({"text": "ok"}), redact=redact)

@@ -40,6 +40,8 @@ from tests.models.service import (
     until_gone,
 )
 
+pytestmark = pytest.mark.component
+
 Reach = Callable[..., ServiceUpstream]
 ASK = ModelRequest(Dialect.CHAT, {"model": "m", "messages": [{"role": "user", "content": "hi"}]})
 STREAM = ModelRequest(Dialect.CHAT, {**ASK.body, "stream": True})
@@ -162,7 +164,7 @@ def test_refused_connection_is_unreachable(transport: Transport) -> None:
         ServiceUpstream(Endpoint("test", "http://127.0.0.1:9/v1"), transport, retry=QUICK).send(ASK)
 
 
-@pytest.mark.req("R-09", "E-10")
+@pytest.mark.req("R-09", "E-10a")
 def test_key_repeated_by_the_service_is_redacted(upstream_for: Reach) -> None:
     with pytest.raises(faults.Unauthorised) as caught:
         upstream_for(status(401, f"Incorrect API key provided: {KEY}")).send(ASK)

@@ -13,7 +13,7 @@ from agentbench.models.recording.stream_redaction import redact_stream
 from agentbench.models.sse import SseEvent, event_of, read_events
 from agentbench.trace.redaction import Redactor
 
-pytestmark = pytest.mark.req("E-10")
+pytestmark = [pytest.mark.req("E-10a"), pytest.mark.component]
 
 SECRET = 'hunter2-"quoted"-välue'
 REDACT = Redactor({"TOKEN": SECRET})

@@ -11,6 +11,8 @@ from agentbench.policy.budget import Budget
 from agentbench.policy.rule_engine import Limits
 from tests.policy.traces import ScriptedTrace, limits, patched
 
+pytestmark = pytest.mark.synthetic
+
 Scenario = Callable[[ScriptedTrace], None]
 
 
@@ -143,7 +145,7 @@ NEAR_MISSES: list[tuple[str, Scenario, Limits]] = [
 ]
 
 
-@pytest.mark.req("M-03", "M-10")
+@pytest.mark.req("M-03a", "M-10")
 @pytest.mark.parametrize("scenario,held,code", [trip[1:] for trip in TRIPS], ids=[trip[0] for trip in TRIPS])
 def test_breaker_trips(scenario: Scenario, held: Limits, code: TerminationCode) -> None:
     trace = ScriptedTrace(held)
@@ -155,7 +157,7 @@ def test_breaker_trips(scenario: Scenario, held: Limits, code: TerminationCode) 
     assert all(0 < seq <= len(trace.log) for seq in stop.evidence)
 
 
-@pytest.mark.req("M-03", "M-10")
+@pytest.mark.req("M-03a", "M-10")
 @pytest.mark.parametrize("scenario,held", [miss[1:] for miss in NEAR_MISSES], ids=[miss[0] for miss in NEAR_MISSES])
 def test_breaker_does_not_trip_on_a_near_miss(scenario: Scenario, held: Limits) -> None:
     trace = ScriptedTrace(held)
@@ -165,7 +167,7 @@ def test_breaker_does_not_trip_on_a_near_miss(scenario: Scenario, held: Limits) 
     assert trace.recheck() == []
 
 
-@pytest.mark.req("M-03")
+@pytest.mark.req("M-03a")
 def test_rejected_patches_suspend_writing_until_reads_succeed() -> None:
     trace = ScriptedTrace()
     refused_patches(4, then="x")(trace)
@@ -185,7 +187,7 @@ def test_rejected_patches_suspend_writing_until_reads_succeed() -> None:
     assert trace.recheck() == []
 
 
-@pytest.mark.req("M-03", "E-07")
+@pytest.mark.req("M-03a", "E-07a")
 def test_command_killed_at_its_time_limit_is_logged() -> None:
     trace = ScriptedTrace()
     trace.call("run", error="timeout", timed_out=True, took=120, command="sleep 999")

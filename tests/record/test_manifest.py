@@ -13,7 +13,7 @@ from agentbench.record.manifest import Manifest, read_manifest, write_manifest
 from agentbench.trace.redaction import Redactor
 from tests.record.samples import manifest
 
-pytestmark = pytest.mark.req("R-02")
+pytestmark = [pytest.mark.req("R-02a"), pytest.mark.component]
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_manifest_without_observation_is_a_problem(folder: AttemptFolder) -> Non
     assert len(bare.problems()) == 1
 
 
-@pytest.mark.req("E-10")
+@pytest.mark.req("E-10a")
 def test_manifest_contains_no_secrets(tmp_path: Path, folder: AttemptFolder) -> None:
     written = manifest(folder, environment={"URL": "https://u:hunter2@host", "hunter2": "\udc80"})
     write_manifest(tmp_path / "manifest.json", written, redact=Redactor({"PW": "hunter2", "Q": "snapshot"}))

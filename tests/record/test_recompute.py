@@ -10,6 +10,8 @@ from agentbench.record.recompute import grading_plan, terms_from
 from agentbench.verdict.terms import Caps, CheckTerm, Terms, Weights, published_rubric
 from tests.record.samples import manifest
 
+pytestmark = pytest.mark.synthetic
+
 numbers = st.floats(0, 1e6)
 terms = st.builds(
     Terms,

@@ -17,6 +17,8 @@ from click.testing import CliRunner
 
 from agentbench.cli.main import root
 
+pytestmark = pytest.mark.end_to_end
+
 ARCHIVE = Path(__file__).parents[1] / "data" / "recorded-runs.tar.xz"
 ATTEMPTS = {
     "breakers": 18,
@@ -65,7 +67,7 @@ def test_every_recorded_run_is_listed(recorded: Path) -> None:
     assert sorted(ATTEMPTS) == sorted(path.name for path in recorded.iterdir())
 
 
-@pytest.mark.req("E-12", "M-03")
+@pytest.mark.req("E-12", "M-03b")
 @each_run
 def test_recorded_run_verifies_and_every_decision_is_recomputed(recorded: Path, name: str) -> None:
     report = json.loads(ab("verify", recorded / name, "--json"))

@@ -20,7 +20,7 @@ from agentbench.trace.events import Termination
 from agentbench.trace.log import EventLog
 from tests.record.samples import SampleAttempt, attempt, finish, new_run, write_events
 
-pytestmark = pytest.mark.req("R-13")
+pytestmark = [pytest.mark.req("R-13"), pytest.mark.component]
 
 
 class Crash(BaseException):

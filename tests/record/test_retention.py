@@ -17,7 +17,7 @@ from agentbench.trace.events import RunReduced
 from agentbench.trace.log import read_events
 from tests.record.samples import attempt, new_run, whole_run
 
-pytestmark = pytest.mark.req("E-11")
+pytestmark = [pytest.mark.req("E-11"), pytest.mark.component]
 YES = ("--approved-by", "eve", "--reason", "older than a year")
 
 

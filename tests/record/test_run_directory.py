@@ -21,8 +21,10 @@ from agentbench.trace.redaction import Redactor
 from tests.record.samples import SampleAttempt, attempt, finish, new_run, write_events
 from tests.trace.test_log import file_size_limit
 
+pytestmark = pytest.mark.component
 
-@pytest.mark.req("E-09")
+
+@pytest.mark.req("E-09a")
 def test_run_directory_has_the_documented_layout(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     attempt(run, "toy")
@@ -38,7 +40,7 @@ def test_run_directory_has_the_documented_layout(tmp_path: Path) -> None:
     assert re.fullmatch(r"[0-9A-HJKMNP-TV-Z]{26}", meta["run_id"])
 
 
-@pytest.mark.req("E-09")
+@pytest.mark.req("E-09a")
 def test_run_name_has_time_suite_variant_and_model(tmp_path: Path) -> None:
     name = run_name("custom dev", "base/../line", "anthropic/claude-3.5:beta")
     assert re.fullmatch(
@@ -75,7 +77,7 @@ def test_path_that_is_not_a_run_directory_is_rejected(tmp_path: Path, make: Call
         RunDirectory.open(tmp_path / "x")
 
 
-@pytest.mark.req("E-09")
+@pytest.mark.req("E-09a")
 def test_repeats_and_retries_get_separate_folders(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     first = attempt(run, "toy")
@@ -183,7 +185,7 @@ def test_full_disk_loses_nothing(tmp_path: Path) -> None:
     assert verify_run(run.path).ok
 
 
-@pytest.mark.req("E-10")
+@pytest.mark.req("E-10a")
 def test_no_file_contains_a_secret(tmp_path: Path) -> None:
     run = new_run(tmp_path, redact=Redactor({"KEY": "s3cr3t-value"}))
     folder = run.begin("toy", 1)

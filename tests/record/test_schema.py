@@ -9,7 +9,7 @@ from agentbench.core.errors import RecordError
 from agentbench.core.reasons import Reason
 from agentbench.record.schema import AttemptRecord, CheckRecord, Tag, parse_record, record_sha256
 
-pytestmark = pytest.mark.req("E-09")
+pytestmark = [pytest.mark.req("E-09a"), pytest.mark.component]
 
 # The documented example with its ellipses filled in.
 EXAMPLE = """

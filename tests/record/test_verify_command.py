@@ -10,7 +10,7 @@ from agentbench.cli.verify import command
 from agentbench.core.errors import InputError
 from tests.record.samples import new_run, whole_run
 
-pytestmark = pytest.mark.req("E-12")
+pytestmark = [pytest.mark.req("E-12"), pytest.mark.component]
 
 
 def test_first_line_is_the_decision(tmp_path: Path) -> None:

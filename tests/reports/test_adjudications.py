@@ -16,6 +16,8 @@ from agentbench.reports.summary_markdown import as_markdown
 from tests.record.samples import whole_run
 from tests.reports.runs import record, run_dir
 
+pytestmark = pytest.mark.synthetic
+
 
 def adjudicate(*args: object) -> Result:
     return CliRunner().invoke(command, list(map(str, args)))
@@ -27,7 +29,7 @@ def run(tmp_path: Path) -> Path:
     return run_dir(tmp_path / "run", records)
 
 
-@pytest.mark.req("A-05", "G-17")
+@pytest.mark.req("A-05", "G-17b")
 def test_adjudications_are_counted_per_category_with_minutes(run: Path) -> None:
     before = (run / "attempts.jsonl").read_bytes()
     assert (

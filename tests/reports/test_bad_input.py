@@ -15,6 +15,8 @@ from agentbench.reports.record_rows import read_rows
 from agentbench.reports.sources import open_run
 from tests.reports.runs import record, run_dir
 
+pytestmark = pytest.mark.component
+
 FORMATS = ("md", "csv", "json", "junit", "html")
 
 
@@ -69,7 +71,7 @@ def test_one_common_task_is_inconclusive(tmp_path: Path, form: str) -> None:
         assert "run only by A" in result.output
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_page_size_is_bounded_and_omissions_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "ROW_BYTES", 30_000)
     records = [record(f"{n:03}" + "é" * 400, "fail", needs_review=True, run_badge="x" * 9_000) for n in range(40)]
@@ -93,7 +95,7 @@ def test_contract_versions_are_compared_only_with_the_option(tmp_path: Path) -> 
     assert data["labels"] == ["ACROSS CONTRACT VERSIONS"]
 
 
-@pytest.mark.req("E-14", "A-09")
+@pytest.mark.req("E-14", "A-09a")
 def test_different_caps_make_a_comparison_provisional(tmp_path: Path) -> None:
     a = run_dir(tmp_path / "a", [record("x"), record("y")])
     b = run_dir(tmp_path / "b", [record(task, config_class="sha256:tighter") for task in "xy"])
@@ -155,7 +157,7 @@ def test_overflowing_count_is_rejected_with_its_place(tmp_path: Path, form: str)
     assert "attempts.jsonl:1: usage.prompt_tokens: " in error.message
 
 
-@pytest.mark.req("A-07")
+@pytest.mark.req("A-07a")
 @pytest.mark.parametrize("form", FORMATS)
 def test_huge_numbers_never_become_invalid_json(tmp_path: Path, form: str) -> None:
     huge = {"lm": 1.7e308, "total": 1.7e308}

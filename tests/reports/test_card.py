@@ -25,6 +25,8 @@ from agentbench.trace.events import (
 from agentbench.trace.log import EventLog
 from tests.reports.runs import HOSTILE, record, run_dir
 
+pytestmark = pytest.mark.synthetic
+
 
 def show(*args: str | Path) -> Result:
     return CliRunner().invoke(command, list(map(str, args)))
@@ -48,7 +50,7 @@ def test_run_card_starts_with_the_rate_and_lists_attempts(run: Path) -> None:
     assert sum("FAIL TESTS_FAILED: 2 of 14 required tests" in line for line in lines) == 2
 
 
-@pytest.mark.req("G-03")
+@pytest.mark.req("G-03a")
 def test_attempt_card_starts_with_the_verdict(run: Path) -> None:
     text = card(run, "--task", "bad", "--repeat", "1")
     assert text.startswith("FAIL TESTS_FAILED: 2 of 14 required tests\n")
@@ -104,7 +106,7 @@ def test_hostile_record_gives_a_plain_text_card(tmp_path: Path) -> None:
     assert not any(line.startswith("# PASS") for line in text.splitlines())
 
 
-@pytest.mark.req("G-17")
+@pytest.mark.req("G-17a")
 def test_card_gives_reasons_for_a_review(tmp_path: Path) -> None:
     folder = run_dir(tmp_path / "run", [record("t", needs_review=True)])
     assert "review       needs review" in card(folder)
@@ -128,7 +130,7 @@ def logged(folder: Path, *events: Payload) -> Path:
     return folder
 
 
-@pytest.mark.req("G-03", "G-09")
+@pytest.mark.req("G-03a", "G-09")
 def test_findings_are_shown_most_severe_first(tmp_path: Path) -> None:
     folder = logged(
         run_dir(tmp_path / "run", [record("t", "policy")]),
@@ -175,7 +177,7 @@ def test_failing_test_is_shown_with_its_assertion(tmp_path: Path) -> None:
     assert "assert 0" not in text
 
 
-@pytest.mark.req("E-06", "G-03")
+@pytest.mark.req("E-06", "G-03a")
 def test_failed_command_is_shown_with_the_end_of_its_output(tmp_path: Path) -> None:
     def finished(
         kind: type[events.BuildFinished | events.StaticFinished | events.TestsFinished],

@@ -10,6 +10,8 @@ import yaml
 
 from agentbench.reports.gate import read_gate
 
+pytestmark = pytest.mark.synthetic
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -16,6 +16,8 @@ from agentbench.reports.paired import compare_sides
 from agentbench.reports.sources import open_side, open_sides
 from tests.reports.runs import HOSTILE, record, results_csv, run_dir
 
+pytestmark = pytest.mark.synthetic
+
 
 def paired(*args: str | Path) -> Result:
     return CliRunner().invoke(command, ["paired", *map(str, args)])
@@ -115,7 +117,7 @@ def test_contract_versions_need_an_option_and_a_label(tmp_path: Path) -> None:
     assert "Different contract versions" in text
 
 
-@pytest.mark.req("E-14", "R-11")
+@pytest.mark.req("E-14", "R-11c")
 def test_differences_and_seeds_make_a_comparison_provisional(tmp_path: Path) -> None:
     a = side(tmp_path, "+-", "a")
     b = side(tmp_path, "++", "b", config_class="sha256:z", harness_version="0.2.0", seed=1337)

@@ -13,6 +13,8 @@ from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome, TerminationCode
 from tests.record.samples import SampleAttempt, attempt, new_run, whole_run
 
+pytestmark = pytest.mark.synthetic
+
 
 def rescore(*args: object) -> Result:
     return CliRunner().invoke(command, list(map(str, args)))
@@ -28,7 +30,7 @@ def run(tmp_path: Path) -> Path:
     return whole_run(tmp_path / "runs")
 
 
-@pytest.mark.req("A-09", "G-04")
+@pytest.mark.req("A-09a", "G-04")
 def test_weights_change_scores_but_not_verdicts(run: Path, tmp_path: Path) -> None:
     before = (run / "attempts.jsonl").read_bytes()
     weights = write(tmp_path / "w.yaml", "weights: {minimal: 1, trace: 0, maintainability: 0}")
@@ -44,7 +46,7 @@ def test_weights_change_scores_but_not_verdicts(run: Path, tmp_path: Path) -> No
     assert (run / "attempts.jsonl").read_bytes() == before
 
 
-@pytest.mark.req("A-09")
+@pytest.mark.req("A-09a")
 def test_tighter_cap_fails_attempts_that_changed_later(run: Path, tmp_path: Path) -> None:
     none = write(tmp_path / "none.yaml", "tool_calls: 0")
     data = json.loads(rescore(run, "--caps", none, "--json").output)
@@ -58,7 +60,7 @@ def test_tighter_cap_fails_attempts_that_changed_later(run: Path, tmp_path: Path
     assert all(one["counterfactual_passed"] is False for one in unchanged)
 
 
-@pytest.mark.req("A-09")
+@pytest.mark.req("A-09a")
 def test_effect_of_a_looser_cap_is_unknown(tmp_path: Path) -> None:
     run = new_run(tmp_path / "runs")
     attempt(run, "toy", sample=SampleAttempt(outcome=Outcome.FAIL, ending=TerminationCode.TOOL_CALL_CAP))
@@ -69,7 +71,7 @@ def test_effect_of_a_looser_cap_is_unknown(tmp_path: Path) -> None:
     assert "1 unknown" in data["decision"]
 
 
-@pytest.mark.req("A-09")
+@pytest.mark.req("A-09a")
 def test_every_format_is_labelled(run: Path, tmp_path: Path) -> None:
     caps = write(tmp_path / "c.yaml", "active_sec: 0.000001")
     text = rescore(run, "--caps", caps).output

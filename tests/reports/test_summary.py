@@ -17,6 +17,8 @@ from agentbench.reports.summary import COUNTING, as_csv, decision, summarise
 from agentbench.reports.summary_markdown import as_markdown, write_summary
 from tests.reports.runs import HOSTILE, record, run_dir
 
+pytestmark = pytest.mark.synthetic
+
 MIXED = ["pass", "pass", "policy", "fail", "error", "harness", "task", "operator", "safety"]
 
 
@@ -121,7 +123,7 @@ def test_hardest_tasks_have_the_lowest_pass_rate(tmp_path: Path) -> None:
     assert "clustered by task" in as_markdown(summary)
 
 
-@pytest.mark.req("R-11")
+@pytest.mark.req("R-11c")
 def test_other_base_seed_is_a_deviation(tmp_path: Path) -> None:
     text = as_markdown(summarise(open_run(run_dir(tmp_path / "run", [record(seed=1337)]))))
     assert "Protocol deviations" in text

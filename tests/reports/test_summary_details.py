@@ -16,6 +16,8 @@ from agentbench.reports.summary_markdown import as_markdown
 from tests.record.samples import whole_run
 from tests.reports.runs import record, run_dir
 
+pytestmark = pytest.mark.synthetic
+
 
 def write_evidence(
     run: Path, task: str, *, kind: str = "bugfix", url: str = "https://x/r.git", **protocol: object
@@ -40,7 +42,7 @@ def write_evidence(
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
-@pytest.mark.req("A-07", "C-13")
+@pytest.mark.req("A-07b", "C-13")
 def test_strata_come_from_the_recorded_task_files(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a"), record("b", "fail"), record("c")])
     write_evidence(run, "a")
@@ -68,7 +70,7 @@ def test_clustering_by_repository_widens_the_interval(tmp_path: Path) -> None:
     assert "Wilson, clustered by repository" in as_markdown(summary)
 
 
-@pytest.mark.req("A-08", "A-09", "L-06")
+@pytest.mark.req("A-08", "A-09a", "L-06")
 def test_caps_artifacts_and_deviations_are_listed(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a"), record("b", harness_version="0.2.0")])
     write_evidence(run, "a", deviations=["network was open in setup"])
@@ -91,7 +93,7 @@ def test_caps_artifacts_and_deviations_are_listed(tmp_path: Path) -> None:
         assert part in text, part
 
 
-@pytest.mark.req("A-06", "A-07")
+@pytest.mark.req("A-06", "A-07a", "A-07b")
 def test_costs_times_and_time_to_success_are_reported(tmp_path: Path) -> None:
     cost = {"lm": 0.2, "exec": 0.1, "human": 0.05, "overhead": 0.05, "judge": 0.1, "total": 0.5}
     usage = {"prompt_tokens": 1000, "completion_tokens": 50, "model_requests": 3, "wall_sec": 10.0}
@@ -150,7 +152,7 @@ def test_broken_evidence_does_not_stop_a_summary(tmp_path: Path) -> None:
     assert as_markdown(summarise(open_run(run))).startswith("# 3 of 3 passed")
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_show_writes_one_attempt_as_one_page(tmp_path: Path) -> None:
     run = whole_run(tmp_path / "runs")
     page = tmp_path / "attempt.html"

@@ -7,6 +7,8 @@ import pytest
 from tests.run.conftest import Ab
 from tests.run.tasks import make_task
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.mark.req("C-19")
 def test_audit_counts_killed_mutants_and_checks_the_reference(tmp_path: Path, ab: Ab) -> None:

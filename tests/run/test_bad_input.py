@@ -11,6 +11,8 @@ import pytest
 from tests.run.conftest import Ab
 from tests.run.tasks import TASK, make_suite, make_task
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.fixture
 def task(tmp_path: Path) -> Path:
@@ -56,7 +58,7 @@ def test_conflicting_options_are_rejected(ab: Ab, task: Path, arguments: tuple[s
     assert ran.stderr.strip()
 
 
-@pytest.mark.req("C-04")
+@pytest.mark.req("C-04a")
 def test_task_with_an_image_needs_docker(ab: Ab, tmp_path: Path) -> None:
     text = TASK.format(id="answer").replace("{timeout_sec", "{docker_image: no/such:image, timeout_sec")
     task = make_task(tmp_path / "task", text=text)
@@ -135,7 +137,7 @@ def test_missing_check_command_is_an_error_of_the_task(ab: Ab, tmp_path: Path) -
     assert record["run_status"] in {"invalid", "acceptance_error"}
 
 
-@pytest.mark.req("C-03")
+@pytest.mark.req("C-03d")
 @pytest.mark.parametrize(
     "repo",
     [
@@ -154,7 +156,7 @@ def test_unavailable_source_is_invalid(ab: Ab, tmp_path: Path, repo: str) -> Non
     assert ran.record["invalid_cause"] == "task"
 
 
-@pytest.mark.req("C-03")
+@pytest.mark.req("C-03a")
 def test_missing_commit_is_named(ab: Ab, tmp_path: Path) -> None:
     origin = tmp_path / "origin"
     subprocess.run(["git", "init", "-q", origin], check=True)

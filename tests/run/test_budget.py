@@ -11,6 +11,8 @@ import yaml
 from tests.run.conftest import Ab
 from tests.run.tasks import PATCH, make_suite
 
+pytestmark = pytest.mark.end_to_end
+
 REQUEST = 0.042
 """Cost of one answer of 1,000 tokens in the fallback price schedule."""
 
@@ -38,7 +40,7 @@ def run(ab: Ab, tmp_path: Path, *more: str) -> list[dict[str, Any]]:
     return attempts
 
 
-@pytest.mark.req("C-09", "M-06", "M-07", "M-11")
+@pytest.mark.req("C-09", "M-06a", "M-07a", "M-11")
 def test_total_cap_holds_across_workers(ab: Ab, tmp_path: Path) -> None:
     attempts = run(ab, tmp_path, "--total-usd", "0.5", "--workers", "3")
     spent = sum(record["cost"]["lm"] for record in attempts)
@@ -54,7 +56,7 @@ def test_total_cap_holds_across_workers(ab: Ab, tmp_path: Path) -> None:
         assert cost["total"] == pytest.approx(cost["lm"] + cost["exec"] + cost["human"] + cost["overhead"])
 
 
-@pytest.mark.req("C-09", "M-07")
+@pytest.mark.req("C-09", "M-07a")
 def test_task_cap_covers_all_repeats(ab: Ab, tmp_path: Path) -> None:
     attempts = run(ab, tmp_path, "--task-usd", "0.2", "--repeats", "2", "--workers", "2")
     by_task: dict[str, float] = {}
@@ -92,7 +94,7 @@ def priced_run(ab: Ab, tmp_path: Path, names: tuple[str, ...], usd: float, *more
     return attempts
 
 
-@pytest.mark.req("C-09", "M-06", "M-07", "M-11")
+@pytest.mark.req("C-09", "M-06a", "M-07a", "M-11")
 def test_execution_counts_against_the_attempt_cap(ab: Ab, tmp_path: Path) -> None:
     (record,) = priced_run(ab, tmp_path, ("one",), 1.0)
     assert record["termination"]["code"] == "cost_cap"
@@ -104,7 +106,7 @@ def test_execution_counts_against_the_attempt_cap(ab: Ab, tmp_path: Path) -> Non
     assert record["cost"]["lm"] == 0
 
 
-@pytest.mark.req("C-09", "M-07")
+@pytest.mark.req("C-09", "M-07a")
 def test_execution_counts_against_the_shared_cap(ab: Ab, tmp_path: Path) -> None:
     attempts = priced_run(ab, tmp_path, ("one", "two", "three"), 100.0, "--total-usd", "3")
     calls = [record["usage"]["tool_calls"] for record in attempts]

@@ -13,6 +13,8 @@ from tests.record.samples import whole_run
 from tests.run.conftest import Ab
 from tests.run.tasks import make_suite
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.mark.req("U-05")
 def test_dry_run_estimates_and_runs_nothing(ab: Ab, tmp_path: Path) -> None:

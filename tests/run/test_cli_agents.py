@@ -24,6 +24,7 @@ pytestmark = [
     pytest.mark.skipif(
         "AB_CLI_AGENTS" not in os.environ, reason="set AB_CLI_AGENTS=1: installs programs, takes minutes"
     ),
+    pytest.mark.end_to_end,
 ]
 
 SMALL = "timeout_sec: 20, tool_timeout_sec: 10, mem_limit_mb: 256, disk_limit_mb: 64, pids_limit: 64"

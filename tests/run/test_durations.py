@@ -11,6 +11,8 @@ import yaml
 from tests.run.conftest import Ab
 from tests.run.tasks import PATCH, TASK, make_task
 
+pytestmark = pytest.mark.end_to_end
+
 US = 1_000_000
 
 

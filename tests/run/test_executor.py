@@ -23,6 +23,8 @@ from agentbench.run.request import RunRequest, plan_attempts
 from tests.run.conftest import Ab
 from tests.run.tasks import make_suite
 
+pytestmark = pytest.mark.end_to_end
+
 
 class JobCounter:
     """Counts running and finished jobs."""
@@ -42,7 +44,7 @@ class JobCounter:
             self.done.append(number)
 
 
-@pytest.mark.req("R-14")
+@pytest.mark.req("R-14a")
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_every_job_runs_once_within_the_worker_limit(workers: int) -> None:
     counter = JobCounter()
@@ -55,7 +57,7 @@ def test_every_job_runs_once_within_the_worker_limit(workers: int) -> None:
         assert counter.done == list(range(40))
 
 
-@pytest.mark.req("R-14", "M-04")
+@pytest.mark.req("R-14a", "M-04")
 def test_waiting_job_yields_its_worker() -> None:
     counter = JobCounter()
     executor = LocalThreads(1)
@@ -76,7 +78,7 @@ def test_waiting_job_yields_its_worker() -> None:
     assert counter.done.index(9) < counter.done.index(100)
 
 
-@pytest.mark.req("R-14")
+@pytest.mark.req("R-14a")
 def test_failing_job_stops_the_rest_and_is_raised() -> None:
     counter = JobCounter()
     executor = LocalThreads(2)
@@ -125,7 +127,7 @@ def _request(tmp_path: Path, total_usd: float | None = None) -> RunRequest:
     return RunRequest("tiny", "", (), (), choices, executor="processes", out=tmp_path / "runs", total_usd=total_usd)
 
 
-@pytest.mark.req("R-14")
+@pytest.mark.req("R-14a")
 def test_executor_with_separate_processes_works(
     tmp_path: Path, shared_state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +142,7 @@ def test_executor_with_separate_processes_works(
     assert verify_run(run).ok
 
 
-@pytest.mark.req("R-14", "M-07")
+@pytest.mark.req("R-14a", "M-07a")
 def test_shared_caps_need_an_in_process_executor(
     tmp_path: Path, shared_state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +154,7 @@ def test_shared_caps_need_an_in_process_executor(
         run_rows(plan_attempts([task], request), request, quiet=True)
 
 
-@pytest.mark.req("R-14")
+@pytest.mark.req("R-14a")
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_unknown_executor_lists_available_ones(ab: Ab, tmp_path: Path, more: tuple[str, ...]) -> None:
     make_suite(tmp_path / "tasks", "one")

@@ -12,6 +12,8 @@ from tests.run.conftest import Ab
 from tests.run.faults import Campaign
 from tests.run.tasks import make_suite
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.mark.req("R-13", "R-01")
 @pytest.mark.slow

@@ -14,6 +14,8 @@ import pytest
 from tests.run.conftest import Ab, Interrupt
 from tests.run.tasks import make_suite
 
+pytestmark = pytest.mark.end_to_end
+
 
 def wait_for(condition: object, *, seconds: float = 60) -> None:
     assert callable(condition)

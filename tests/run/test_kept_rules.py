@@ -18,6 +18,8 @@ from agentbench.run.config import CliChoices
 from agentbench.run.request import RunRequest, plan_attempts
 from tests.run.tasks import make_task
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, shared_state: Path) -> Path:
@@ -61,7 +63,7 @@ def test_changed_rules_files_are_reported_as_unsealed(run: Path, tmp_path: Path)
     assert report.unsealed == ("report_summary.md", f"rules/{kept.name}", "rules/more")
 
 
-@pytest.mark.req("E-12", "M-02", "M-03")
+@pytest.mark.req("E-12", "M-02a", "M-03b")
 def test_later_version_uses_the_rules_kept_in_the_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     later = other_rules()
     monkeypatch.setattr(recompute, "published_rules", lambda: later)

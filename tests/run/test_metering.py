@@ -12,6 +12,8 @@ from agentbench.policy.prices import FallbackSchedule, parse_prices
 from agentbench.run.attempt.metering import Meter, priced
 from agentbench.trace.events import Excerpt, LlmRequest, ToolCallFinished, ToolCallStarted
 
+pytestmark = pytest.mark.component
+
 PRICES = parse_prices(b"action_type,unit,unit_price\ntool_call,call,0.5\ntool_call,second,0.1\n", "p")
 
 
@@ -23,7 +25,7 @@ def finished(number: int, duration_us: int) -> ToolCallFinished:
     return ToolCallFinished(call_id=f"c{number}", tool="run", ok=True, duration_us=duration_us)
 
 
-@pytest.mark.req("M-06", "M-07")
+@pytest.mark.req("M-06a", "M-07a")
 def test_long_call_is_charged_in_parts_and_only_once() -> None:
     now = [0.0]
     account = Ledger().attempt("t", Caps.of(usd=3.0))
@@ -43,7 +45,7 @@ def test_long_call_is_charged_in_parts_and_only_once() -> None:
     assert account.statement().parts["lm"] == 0
 
 
-@pytest.mark.req("M-06")
+@pytest.mark.req("M-06a")
 @given(st.lists(st.integers(0, 600_000_000), max_size=30))
 def test_cost_from_the_log_matches_the_account(durations: list[int]) -> None:
     for prices in (PRICES, FallbackSchedule()):

@@ -13,6 +13,8 @@ import yaml
 from tests.run.conftest import Ab, Ran
 from tests.run.tasks import PATCH, TASK, make_task
 
+pytestmark = pytest.mark.end_to_end
+
 SECRET = "sk-or-very-secret-0123456789"
 
 
@@ -65,7 +67,7 @@ def asker(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.req("T-04", "T-06", "E-03", "E-04")
+@pytest.mark.req("T-04b", "T-06", "E-03", "E-04")
 def test_recorded_model_reproduces_the_run_offline(ab: Ab, task: Path, tmp_path: Path) -> None:
     first = with_model(ab, task, script(tmp_path, *SOLVED))
     assert first.record["result"]["passed"], first.stderr
@@ -135,7 +137,7 @@ def test_model_script_lists_all_its_problems(ab: Ab, task: Path, tmp_path: Path)
     assert "answers.1.tool_calls.0.name" in refused.stderr
 
 
-@pytest.mark.req("T-04", "E-12")
+@pytest.mark.req("T-04b", "E-12")
 @pytest.mark.parametrize("agent", ["llm_v0", "subagents"])
 def test_run_of_an_agent_that_gave_up_verifies(ab: Ab, task: Path, tmp_path: Path, agent: str) -> None:
     (task / "task.yaml").write_text(TASK.format(id="answer") + 'hints: {test_command: "grep -x 42 answer.txt"}\n')
@@ -145,7 +147,7 @@ def test_run_of_an_agent_that_gave_up_verifies(ab: Ab, task: Path, tmp_path: Pat
     assert ab("verify", run_folder(ran)).code == 0
 
 
-@pytest.mark.req("E-10")
+@pytest.mark.req("E-10a")
 def test_printed_secrets_are_redacted_everywhere(ab: Ab, asker: Path, task: Path, tmp_path: Path) -> None:
     model = script(tmp_path, {"text": f"the key is {SECRET}\n"})
     line = f'echo {SECRET}; echo {SECRET} >&2; seq 100000; python3 "$AB_AGENT_FILES/ask.py" {SECRET}'
@@ -163,7 +165,7 @@ def test_printed_secrets_are_redacted_everywhere(ab: Ab, asker: Path, task: Path
     assert ab("verify", folder).code == 0
 
 
-@pytest.mark.req("T-05", "E-10")
+@pytest.mark.req("T-05", "E-10a")
 def test_sandbox_has_no_api_key(ab: Ab, task: Path, tmp_path: Path) -> None:
     with_key = Ab(ab.cwd, {**ab.env, "OPENROUTER_API_KEY": SECRET, "ANTHROPIC_API_KEY": SECRET})
     ran = with_key.by_command(task, "env | sort > answer.txt", "--model", script(tmp_path, {"text": "x"}))
@@ -185,7 +187,7 @@ def test_program_with_a_failing_model_ends_as_llm_error(
     assert manifest["protocol_manifest"]["planned"]["observability"] == "gateway"
 
 
-@pytest.mark.req("M-05", "M-06")
+@pytest.mark.req("M-05", "M-06a")
 def test_token_budget_ends_an_agent(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", more="budget: {tokens: 3000}\n")
     wrong = {**calls("apply_patch", unified_diff=PATCH.replace("42", "43")), "usage": {"prompt": 100}}

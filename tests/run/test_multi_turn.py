@@ -14,6 +14,8 @@ from agentbench.trace.log import read_events
 from tests.run.conftest import Ab
 from tests.run.tasks import make_task
 
+pytestmark = pytest.mark.end_to_end
+
 OPINION = {
     "task_completion": 5,
     "instruction_adherence": 4,

@@ -19,6 +19,8 @@ from tests.run.conftest import Ab
 from tests.run.tasks import TASK, make_task
 from tests.run.web import Site, site
 
+pytestmark = pytest.mark.end_to_end
+
 HOST = "127.0.0.2"
 """A loopback address that HTTP clients do not exclude from their proxy."""
 
@@ -128,7 +130,7 @@ def check(ab: Ab, web: Site, task: Path, *options: str) -> None:
     assert replayed.code == 0, replayed.stdout
 
 
-@pytest.mark.req("R-12", "M-02", "M-12")
+@pytest.mark.req("R-12", "M-02a", "M-12")
 def test_sandboxed_clients_reach_only_listed_hosts(ab: Ab, tmp_path: Path, index: Site) -> None:
     check(ab, index, networked(tmp_path / "t", f'"{HOST}:{index.port}"'))
 

@@ -16,6 +16,8 @@ from agentbench.tools.operator import Answer, Question
 from tests.run.conftest import Ab
 from tests.run.tasks import make_suite
 
+pytestmark = pytest.mark.end_to_end
+
 SCRIPT = """
 steps:
   - run: {command: sudo make-it-42}
@@ -58,6 +60,7 @@ def wait_for_question(run: Path, seconds: float = 60) -> PendingQuestion:
     raise AssertionError("nobody asked")
 
 
+@pytest.mark.component
 @pytest.mark.req("M-04")
 def test_question_without_an_answer_expires(tmp_path: Path) -> None:
     assert asks(tmp_path).ask(Question("r", "d", 7, 0)) is None

@@ -11,7 +11,7 @@ import pytest
 from tests.run.conftest import Ab, Ran
 from tests.run.tasks import TASK, make_task
 
-pytestmark = pytest.mark.req("E-10", "C-21")
+pytestmark = [pytest.mark.req("E-10a", "C-21"), pytest.mark.end_to_end]
 
 TOKEN = "tok-5f0c2a9e77d1"
 WITH_SECRET = (
@@ -35,7 +35,7 @@ def folder_of(ran: Ran) -> Path:
     return Path(ran.json["run_dir"])
 
 
-@pytest.mark.req("C-08", "G-06")
+@pytest.mark.req("C-08a", "G-06a")
 def test_declared_secret_in_a_patch_is_a_violation(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", text=WITH_SECRET)
     own = Ab(ab.cwd, {**ab.env, "PRIVATE_TOKEN": TOKEN})

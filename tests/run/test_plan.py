@@ -14,8 +14,11 @@ from agentbench.run.plan import make_plan, seeds
 from tests.run.conftest import Ab
 from tests.run.tasks import make_suite
 
+pytestmark = pytest.mark.end_to_end
 
-@pytest.mark.req("R-14")
+
+@pytest.mark.component
+@pytest.mark.req("R-14a")
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 4))
 def test_plan_starts_all_variants_equally_often(tasks: int, methods: int, repeats: int) -> None:
     names = [f"m{number}" for number in range(methods)]
@@ -30,7 +33,8 @@ def test_plan_starts_all_variants_equally_often(tasks: int, methods: int, repeat
             assert len({row.seed for row in rows if (row.task, row.repeat) == (task, repeat)}) == 1
 
 
-@pytest.mark.req("R-11")
+@pytest.mark.component
+@pytest.mark.req("R-11a")
 @given(st.integers(0, 2**63), st.integers(1, 20))
 def test_seeds_do_not_change_with_more_repeats(base: int, repeats: int) -> None:
     all_seeds = seeds(base, repeats)
@@ -40,7 +44,7 @@ def test_seeds_do_not_change_with_more_repeats(base: int, repeats: int) -> None:
     assert seeds(PROTOCOL_SEED, 1) == (PROTOCOL_SEED,)
 
 
-@pytest.mark.req("R-14", "R-13")
+@pytest.mark.req("R-14a", "R-13")
 def test_each_variant_has_its_own_run_directory(ab: Ab, tmp_path: Path) -> None:
     tasks = make_suite(tmp_path / "tasks", "good", "broken")
     file = tasks / "tiny" / "broken" / "task.yaml"

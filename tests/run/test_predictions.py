@@ -16,6 +16,8 @@ from agentbench.run.predictions import Prediction, read_patch, read_predictions
 from tests.run.conftest import Ab
 from tests.run.tasks import PATCH, make_suite, make_task
 
+pytestmark = pytest.mark.end_to_end
+
 SEPARATORS = "\u2028\u2029\x85\x0b\x0c\x1c"
 """Line separators for `str.splitlines` that are valid inside a JSON string."""
 

@@ -20,6 +20,8 @@ from agentbench.run.task_bundle import CONTRACT, pack, unpack
 from tests.run.conftest import Ab
 from tests.run.tasks import make_task
 
+pytestmark = pytest.mark.end_to_end
+
 
 def with_hidden(folder: Path) -> Path:
     task = make_task(folder)
@@ -112,6 +114,7 @@ def test_replay_of_an_attempt_without_grading_has_nothing(ab: Ab, tmp_path: Path
     assert "tasks with attempts: answer" in other.stderr
 
 
+@pytest.mark.component
 @pytest.mark.req("E-13", "C-10")
 def test_task_bundle_has_hidden_files_and_no_reference(tmp_path: Path) -> None:
     task = load_task(with_hidden(tmp_path / "task"))

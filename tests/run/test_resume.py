@@ -17,6 +17,8 @@ from tests.run.conftest import Ab, Interrupt
 from tests.run.tasks import PATCH, make_suite
 from tests.run.test_interruption import Slow, wait_for
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.mark.req("R-13", "U-05")
 def test_resume_rejects_changed_options_and_tasks(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
@@ -82,7 +84,8 @@ def test_grade_run_cannot_be_resumed(ab: Ab, tmp_path: Path) -> None:
     assert (run / "events.jsonl").read_bytes() == before
 
 
-@pytest.mark.req("C-09", "M-07", "R-13")
+@pytest.mark.component
+@pytest.mark.req("C-09", "M-07a", "R-13")
 def test_resume_counts_everything_the_study_has_spent(tmp_path: Path) -> None:
     run = RunDirectory.open(whole_run(tmp_path))
     with RunDirectory.create(
@@ -96,6 +99,7 @@ def test_resume_counts_everything_the_study_has_spent(tmp_path: Path) -> None:
     assert sum(not record.final for record in study_records(run)) == 1
 
 
+@pytest.mark.component
 @pytest.mark.req("E-13")
 def test_replay_chooses_the_recorded_backend(tmp_path: Path) -> None:
     run = whole_run(tmp_path)

@@ -12,6 +12,8 @@ from tests.run.conftest import Ab
 from tests.run.tasks import make_task
 from tests.sandbox.conftest import remove_images, require_docker
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.mark.req("R-06")
 def test_agent_that_wrote_more_than_its_disk_limit_has_failed(ab: Ab, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import yaml
 from tests.run.conftest import Ab
 from tests.run.tasks import make_task
 
+pytestmark = pytest.mark.end_to_end
+
 SCORERS = """
 scorers:
   - {name: answer, type: command, command: "grep -qx 42 answer.txt"}
@@ -109,7 +111,7 @@ def test_judge_is_recorded_and_replayed(tmp_path: Path, ab: Ab) -> None:
     assert again.record["judge"]["verdicts"] == ["FAIL", "unparseable"]
 
 
-@pytest.mark.req("G-12", "M-07")
+@pytest.mark.req("G-12", "M-07a")
 def test_judge_counts_against_the_total_budget(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "tasks" / "t")
     script = tmp_path / "judge.yaml"

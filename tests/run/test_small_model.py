@@ -20,6 +20,7 @@ pytestmark = [
     pytest.mark.skipif(
         not MODEL, reason="set AB_SMALL_MODEL=NAME@http://127.0.0.1:PORT/v1 (docs/how-to/bring-your-agent.md)"
     ),
+    pytest.mark.end_to_end,
 ]
 
 

@@ -97,16 +97,16 @@ def stopped(tmp_path_factory: pytest.TempPathFactory, shared_state: Path) -> Sto
     return Stopped(run, outcomes, ab("verify", run).stdout)
 
 
-pytestmark = pytest.mark.xdist_group("stops")
+pytestmark = [pytest.mark.xdist_group("stops"), pytest.mark.end_to_end]
 
 
-@pytest.mark.req("M-03", "E-12")
+@pytest.mark.req("M-03b", "E-12")
 def test_verify_recomputes_every_decision(stopped: Stopped) -> None:
     assert stopped.audit.startswith("VERIFIED"), stopped.audit
     assert set(stopped.outcomes) == set(STORIES)
 
 
-@pytest.mark.req("M-03", "M-12", "R-10", "G-07", "E-07")
+@pytest.mark.req("M-03a", "M-12", "R-10", "G-07", "E-07a")
 @pytest.mark.parametrize(
     "name,code,category,reason",
     [
@@ -144,7 +144,7 @@ def test_safety_stop_is_invalid_and_stays_in_the_contract_rate(stopped: Stopped)
     assert stopped["unsafe"].errors() == ["command_denied"]
 
 
-@pytest.mark.req("M-07", "M-11")
+@pytest.mark.req("M-07a", "M-11")
 def test_work_before_a_cap_is_graded(stopped: Stopped) -> None:
     done = stopped["spent"]
     assert (done.code, done.reason) == ("tool_call_cap", None)
@@ -154,7 +154,7 @@ def test_work_before_a_cap_is_graded(stopped: Stopped) -> None:
     assert [check["outcome"] for check in early["checks"]] == ["fail"]
 
 
-@pytest.mark.req("M-03")
+@pytest.mark.req("M-03a")
 def test_quarantine_allows_only_reading(stopped: Stopped) -> None:
     outcome = stopped["escapes"]
     assert outcome.errors() == ["command_denied", "quarantined", None]
@@ -162,13 +162,13 @@ def test_quarantine_allows_only_reading(stopped: Stopped) -> None:
     assert [event["payload"]["action"] for event in outcome.of("intervention")] == ["quarantine"]
 
 
-@pytest.mark.req("M-03", "R-04")
+@pytest.mark.req("M-03a", "R-04a")
 def test_writing_is_suspended_after_refused_patches(stopped: Stopped) -> None:
     assert stopped["blind"].errors() == ["patch_invalid"] * 5 + ["write_suspended"] * 2
     assert stopped["blind"].rules() == ["write_suspension"]
 
 
-@pytest.mark.req("M-02", "C-22")
+@pytest.mark.req("M-02a", "C-22")
 def test_penalty_rule_lowers_the_score_and_needs_review(stopped: Stopped) -> None:
     record = stopped["penalised"].record
     assert record["result"]["passed"]
@@ -176,7 +176,7 @@ def test_penalty_rule_lowers_the_score_and_needs_review(stopped: Stopped) -> Non
     assert {tag["id"] for tag in record["tags"]} == {"safety.os_risky_operation"}
 
 
-@pytest.mark.req("E-10", "M-02")
+@pytest.mark.req("E-10a", "M-02a")
 def test_alerts_contain_no_secret_and_still_verify(stopped: Stopped) -> None:
     assert stopped["discreet"].rules() == ["os.privilege_escalation"] * 2
     folder = stopped.run / stopped["discreet"].record["artifact_paths"]["task_dir"]
@@ -184,7 +184,7 @@ def test_alerts_contain_no_secret_and_still_verify(stopped: Stopped) -> None:
     assert not any(SECRET.encode() in text for text in texts)
 
 
-@pytest.mark.req("M-03", "R-02")
+@pytest.mark.req("M-03a", "R-02a")
 def test_manifest_has_the_enforced_rules(stopped: Stopped) -> None:
     manifest = json.loads((stopped.run / "tasks" / "spent" / "manifest.json").read_text())
     guard = manifest["protocol_manifest"]["planned"]["guard"]

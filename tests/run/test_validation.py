@@ -9,7 +9,7 @@ import pytest
 from tests.run.conftest import Ab
 from tests.run.tasks import PATCH, make_suite
 
-pytestmark = pytest.mark.req("C-15", "R-13")
+pytestmark = [pytest.mark.req("C-15", "R-13"), pytest.mark.end_to_end]
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from agentbench.core.command import Command
 from agentbench.sandbox.command_channel import ChannelClosed, CommandChannel
 from agentbench.sandbox.server.capture import pack
 
+pytestmark = pytest.mark.component
+
 Pair = tuple[CommandChannel, socket.socket]
 
 
@@ -81,7 +83,7 @@ def test_closed_channel_refuses_requests(pair: Pair) -> None:
         channel.start(Command(line="true"), open_stdin=False)
 
 
-@pytest.mark.req("M-01")
+@pytest.mark.req("M-01a")
 def test_try_send_does_not_wait_for_a_server_that_does_not_read(pair: Pair) -> None:
     channel, theirs = pair
     assert channel.try_send([b"kill-largest", b"0"])

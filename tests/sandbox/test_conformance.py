@@ -17,6 +17,8 @@ from agentbench.sandbox.protocol import Backend, Mount, Prepared, Sandbox
 from agentbench.tree.entry import FileWrite, Kind
 from tests.sandbox.conftest import SPEC
 
+pytestmark = pytest.mark.component
+
 Run = Callable[..., Completed]
 
 BACKENDS = ["bwrap", "docker"]
@@ -388,7 +390,7 @@ class TestLimitsAndNetwork:
         done = sh("python3 -", stdin=probe.encode())
         assert done.stdout.kept == b"b'hi'\n['lo']\nrefused\nrefused\nrefused\n"
 
-    @pytest.mark.req("M-01")
+    @pytest.mark.req("M-01a")
     def test_usage_is_measured(self, sandbox: Sandbox, sh: Run) -> None:
         sh("head -c 5000000 /dev/zero > file; python3 -c 'sum(range(3000000))'")
         usage = sandbox.usage()

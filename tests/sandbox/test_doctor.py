@@ -17,6 +17,8 @@ from agentbench.core.command import Completed, Stream
 from agentbench.sandbox.doctor import BackendHealth, IsolationCheck, _probe_isolation
 from agentbench.sandbox.protocol import Backend, LimitReport, Prepared
 
+pytestmark = pytest.mark.component
+
 HARD = LimitReport("hard", "hard", "hard", "hard")
 
 

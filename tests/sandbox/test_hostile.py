@@ -22,7 +22,7 @@ Run = Callable[..., Completed]
 
 BACKENDS = ["bwrap", "docker"]
 
-pytestmark = pytest.mark.req("R-06")
+pytestmark = [pytest.mark.req("R-06"), pytest.mark.component]
 
 
 def python(sh: Run, code: str, **options: object) -> Completed:

@@ -11,6 +11,8 @@ import pytest
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.state import Owner, default_state, remove_leftovers
 
+pytestmark = pytest.mark.component
+
 
 def test_state_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -21,6 +21,8 @@ from agentbench.sandbox.protocol import Backend
 from agentbench.sandbox.registry import open_backend
 from tests.sandbox.host_processes import processes, until
 
+pytestmark = pytest.mark.component
+
 BACKENDS = ["bwrap", "docker"]
 CROWD = int(os.environ.get("AB_CROWD", "6"))
 

@@ -17,7 +17,7 @@ from tests.sandbox.conftest import SMALL, SPEC
 
 BACKENDS = ["bwrap", "docker"]
 
-pytestmark = pytest.mark.req("M-01")
+pytestmark = [pytest.mark.req("M-01a"), pytest.mark.component]
 
 
 class Scripted:

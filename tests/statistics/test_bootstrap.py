@@ -15,6 +15,8 @@ from agentbench.statistics.paired import Method, compare, pair, sign_flip
 from agentbench.statistics.trials import Rate
 from tests.statistics.trials import side, trial
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.req("A-02")
 def test_resamples_match_the_enumerated_distribution() -> None:

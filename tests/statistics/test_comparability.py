@@ -6,6 +6,8 @@ import pytest
 
 from agentbench.statistics.comparability import Identity, compare_identities, seed_deviations
 
+pytestmark = pytest.mark.component
+
 BASE = Identity(
     task="t",
     repeat=1,
@@ -53,7 +55,7 @@ def test_every_other_difference_is_listed(name: str, text: str) -> None:
     assert not comparison.comparable
 
 
-@pytest.mark.req("E-14", "R-11")
+@pytest.mark.req("E-14", "R-11c")
 def test_other_or_different_seeds_are_deviations() -> None:
     assert seed_deviations([BASE, replace(BASE, repeat=2, seed=99)], "A") == ()
     other = replace(BASE, seed=1337)

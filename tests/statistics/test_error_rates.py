@@ -4,6 +4,8 @@ import pytest
 
 from agentbench.statistics.error_rates import Case, error_rates
 
+pytestmark = pytest.mark.synthetic
+
 
 @pytest.mark.req("A-05")
 def test_error_rates_are_per_category() -> None:

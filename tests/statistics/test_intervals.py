@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from agentbench.statistics.distributions import normal_quantile, t_quantile
 from agentbench.statistics.intervals import clustered_wilson, mean_interval, newcombe_paired, wilson
 
+pytestmark = pytest.mark.component
+
 counts = st.integers(0, 60)
 
 

@@ -5,6 +5,8 @@ import pytest
 from agentbench.statistics.intervals import Interval, newcombe_paired
 from agentbench.statistics.noninferiority import Conclusion, non_inferior
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.req("A-03")
 def test_non_inferiority_is_a_one_sided_test() -> None:

@@ -11,6 +11,8 @@ from agentbench.statistics.paired import compare, mcnemar_exact, mcnemar_mid_p, 
 from agentbench.statistics.trials import Rate
 from tests.statistics.trials import side, trial
 
+pytestmark = pytest.mark.component
+
 # --- tests
 # --------------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,8 @@ from agentbench.statistics.power import (
 from agentbench.statistics.trials import Rate
 from tests.statistics.trials import side
 
+pytestmark = pytest.mark.component
+
 
 def exact_power(effect: float, psi: float, tasks: int) -> float:
     """Return the power of the mid-p test, summed over all tables, when a share `psi` of tasks is discordant."""

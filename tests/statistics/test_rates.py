@@ -9,6 +9,8 @@ from agentbench.statistics.rates import rates
 from agentbench.statistics.trials import Rate
 from tests.statistics.trials import trial
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.req("A-01", "G-16")
 def test_each_rate_has_its_own_denominator() -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from agentbench.statistics.repeats import pass_at, pass_hat, pass_k
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.req("A-02")
 @pytest.mark.parametrize("attempts", range(1, 8))

@@ -8,6 +8,8 @@ from scipy import stats  # type: ignore[import-untyped]
 
 from agentbench.statistics.survival import kaplan_meier
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.req("A-06")
 def test_kaplan_meier_reproduces_a_published_curve() -> None:

@@ -7,6 +7,8 @@ import pytest
 from agentbench.statistics.undecided_bounds import bounds, difference_bounds
 from tests.statistics.trials import trial
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.req("A-06", "G-14")
 def test_bounds_count_undecided_as_failed_and_as_passed() -> None:

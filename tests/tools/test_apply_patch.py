@@ -15,7 +15,7 @@ from agentbench.tree.folder import FolderTree
 from tests.tools.conftest import OpenSession
 from tests.tools.recorded_session import FolderSandbox, fill
 
-pytestmark = pytest.mark.req("T-03")
+pytestmark = [pytest.mark.req("T-03"), pytest.mark.component]
 
 EDIT = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1,2 +1,2 @@\n-one\n+ONE\n two\n"
 ADD = "--- /dev/null\n+++ b/new/b.py\n@@ -0,0 +1 @@\n+b\n"
@@ -26,7 +26,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.req("T-01", "E-05")
+@pytest.mark.req("T-01", "E-05a")
 def test_patch_is_applied_and_logged_with_digests(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"src/a.py": "one\ntwo\n", "old": "x\n"})
     recorded = open_session()

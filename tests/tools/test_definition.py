@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from agentbench.tools.registry import TOOLS
 from agentbench.tools.result import ToolError, ToolResult
 
-pytestmark = pytest.mark.req("T-01")
+pytestmark = [pytest.mark.req("T-01"), pytest.mark.component]
 
 
 def test_five_tools_take_the_documented_arguments() -> None:

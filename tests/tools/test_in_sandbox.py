@@ -14,6 +14,8 @@ from agentbench.tools.session import SessionEnded
 from agentbench.trace.events import MonitorAlert, ToolCallFinished, WorkspaceMutated
 from tests.tools.project_sandboxes import ProjectSandboxes
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.req("T-01", "E-04")
 def test_command_runs_in_workspace_with_its_environment(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
@@ -25,7 +27,7 @@ def test_command_runs_in_workspace_with_its_environment(sandboxes: ProjectSandbo
         assert finished.duration_us > 0
 
 
-@pytest.mark.req("T-01", "E-05")
+@pytest.mark.req("T-01", "E-05a")
 def test_all_tools_see_the_same_files(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     with sandboxes.open(tmp_path, Rules(generated=DEFAULT_GENERATED)) as recorded:
         session = recorded.session
@@ -181,7 +183,7 @@ def test_hostile_tree_never_raises(sandboxes: ProjectSandboxes, tmp_path: Path, 
 
 
 @pytest.mark.slow
-@pytest.mark.req("E-05")
+@pytest.mark.req("E-05a")
 def test_very_many_changed_files_are_counted(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     with sandboxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=100))) as recorded:
         make = "import os\nos.mkdir('many')\nfor i in range(100_000): os.close(os.open(f'many/{i}', os.O_CREAT))"

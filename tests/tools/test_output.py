@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agentbench.tools.result import OutputPolicy, shorten
 
-pytestmark = pytest.mark.req("R-16")
+pytestmark = [pytest.mark.req("R-16"), pytest.mark.component]
 
 SMALL = OutputPolicy(first_lines=2, last_lines=3, line_chars=20, max_chars=200)
 

@@ -18,7 +18,7 @@ from agentbench.workspace.diff.parse import parse
 from tests.tools.conftest import OpenSession
 from tests.tools.recorded_session import fill
 
-pytestmark = pytest.mark.req("T-03")
+pytestmark = [pytest.mark.req("T-03"), pytest.mark.component]
 
 WORDS = st.sampled_from(["a", "b", "c", "", " x", "-", "+y", "@@ 1", "é"])
 TEXTS = st.lists(WORDS, max_size=12)

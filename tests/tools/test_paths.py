@@ -11,7 +11,7 @@ from agentbench.tools.paths import follow, literal, relative, show
 from agentbench.tree.entry import Entry, Kind
 from agentbench.workspace.diff.events import path_text
 
-pytestmark = pytest.mark.req("T-02")
+pytestmark = [pytest.mark.req("T-02"), pytest.mark.component]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from agentbench.tree.folder import FolderTree
 from tests.tools.conftest import OpenSession
 from tests.tools.recorded_session import fill
 
-pytestmark = pytest.mark.req("T-01", "T-02")
+pytestmark = [pytest.mark.req("T-01", "T-02"), pytest.mark.component]
 
 
 def test_files_are_listed_sorted(open_session: OpenSession, workspace: Path) -> None:
@@ -148,7 +148,7 @@ def test_deep_directories_are_readable(open_session: OpenSession, workspace: Pat
     assert session.read_file(path).stdout == "down here"
 
 
-@pytest.mark.req("C-08")
+@pytest.mark.req("C-08a")
 def test_readable_globs_are_enforced(open_session: OpenSession, workspace: Path) -> None:
     fill(workspace, {"src/a": "x", "secrets/key": "y"})
     (workspace / "src/link").symlink_to("../secrets/key")

@@ -16,7 +16,7 @@ from agentbench.tree.memory import MemoryTree
 from tests.tools.project_sandboxes import FILES, ProjectSandboxes
 from tests.tools.recorded_session import FolderSandbox, completed, fill, record_session
 
-pytestmark = pytest.mark.req("T-02")
+pytestmark = [pytest.mark.req("T-02"), pytest.mark.component]
 
 REVERT = Rules(editable_globs=("src/**",), revert_outside=True, generated=DEFAULT_GENERATED)
 TASK = {"id": "t", "suite": "s", "repo": "none"}
@@ -26,7 +26,7 @@ VANDAL = (
 )
 
 
-@pytest.mark.req("E-05", "E-07")
+@pytest.mark.req("E-05a", "E-07a")
 def test_out_of_scope_change_is_reverted_and_logged(any_sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     with any_sandboxes.open(tmp_path, REVERT) as recorded:
         done = recorded.session.run(VANDAL)
@@ -60,7 +60,7 @@ def test_out_of_scope_change_is_reverted_and_logged(any_sandboxes: ProjectSandbo
     assert (rollback.action, alert.monitor, alert.rule) == ("rollback", "scope", "editable_globs")
 
 
-@pytest.mark.req("E-05")
+@pytest.mark.req("E-05a")
 def test_out_of_scope_change_of_a_program_is_reverted(any_sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     with any_sandboxes.open(tmp_path, REVERT) as recorded:
         done = recorded.session.run_program(AgentProgram("agent_command", "rm -r docs src; echo > docs; exit 3"))
@@ -112,7 +112,7 @@ def test_failed_revert_is_reported(
         assert recorded.of(Intervention) == []
 
 
-@pytest.mark.req("C-08")
+@pytest.mark.req("C-08a")
 @pytest.mark.parametrize("said, reverts", [(None, False), ("violation", False), ("revert", True)])
 def test_contract_selects_revert_or_violation(said: str | None, reverts: bool) -> None:
     policy = {"editable_globs": ["src/**"]} | ({"outside_editable": said} if said else {})

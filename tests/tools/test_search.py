@@ -22,7 +22,7 @@ from tests.tools.conftest import OpenSession
 from tests.tools.project_sandboxes import FILES, ProjectSandboxes
 from tests.tools.recorded_session import FolderSandbox, completed, fill
 
-pytestmark = pytest.mark.req("T-01")
+pytestmark = [pytest.mark.req("T-01"), pytest.mark.component]
 
 needs_ripgrep = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
 

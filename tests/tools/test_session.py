@@ -50,6 +50,8 @@ from agentbench.trace.verify import verify_log
 from tests.tools.conftest import OpenSession
 from tests.tools.recorded_session import Clock, FolderSandbox, completed, fill
 
+pytestmark = pytest.mark.component
+
 TASK = Task.model_validate({"id": "t", "suite": "s", "repo": "none"})
 
 
@@ -143,7 +145,7 @@ def test_thinking_time_counts(open_session: OpenSession) -> None:
     assert recorded.session.remaining.wall_sec == 0
 
 
-@pytest.mark.req("C-04")
+@pytest.mark.req("C-04b")
 def test_command_timeout_is_capped_by_the_contract(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
     recorded = open_session(Rules(caps=Caps(tool_timeout_sec=7)))
     assert recorded.session.run("a").note == ""
@@ -152,7 +154,7 @@ def test_command_timeout_is_capped_by_the_contract(open_session: OpenSession, fo
     assert [round(command.timeout_sec) for command in folder_sandbox.commands] == [7, 7, 3]
 
 
-@pytest.mark.req("M-07")
+@pytest.mark.req("M-07a")
 def test_failed_test_cycles_are_counted_and_capped(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
     folder_sandbox.on_run = lambda _command: completed(exit_code=1)
     recorded = open_session(Rules(caps=Caps(budget=Budget(failed_cycles=2)), test_commands=("make check",)))
@@ -169,7 +171,7 @@ def test_failed_test_cycles_are_counted_and_capped(open_session: OpenSession, fo
 # --- stages and rules ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("R-04")
+@pytest.mark.req("R-04a")
 def test_stages_go_up_by_logged_steps(open_session: OpenSession) -> None:
     recorded = open_session()
     recorded.session.list_files()
@@ -182,7 +184,7 @@ def test_stages_go_up_by_logged_steps(open_session: OpenSession) -> None:
     ]
 
 
-@pytest.mark.req("R-04")
+@pytest.mark.req("R-04a")
 def test_agent_can_request_a_stage_early(open_session: OpenSession) -> None:
     recorded = open_session(Rules(stages=("inspect", "write")))
     assert recorded.session.request_stage("write", "the plan is done").ok
@@ -194,7 +196,7 @@ def test_agent_can_request_a_stage_early(open_session: OpenSession) -> None:
     assert recorded.of(ToolCallStarted) == []
 
 
-@pytest.mark.req("R-04")
+@pytest.mark.req("R-04a")
 def test_tool_of_a_missing_stage_is_refused(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
     recorded = open_session(Rules(stages=("inspect",)))
     for result in (recorded.session.run("rm -rf ."), recorded.session.apply_patch("x")):
@@ -203,7 +205,7 @@ def test_tool_of_a_missing_stage_is_refused(open_session: OpenSession, folder_sa
     assert list(recorded.session.tools) == ["list_files", "read_file", "search"]
 
 
-@pytest.mark.req("C-08")
+@pytest.mark.req("C-08d")
 def test_tool_not_in_the_contract_is_refused(open_session: OpenSession) -> None:
     recorded = open_session(Rules(tools=("read_file", "run")))
     assert recorded.session.list_files().error_type == "tool_denied"
@@ -211,7 +213,7 @@ def test_tool_not_in_the_contract_is_refused(open_session: OpenSession) -> None:
     assert list(recorded.session.tools) == ["read_file", "run"]
 
 
-@pytest.mark.req("C-08", "E-07")
+@pytest.mark.req("C-08b", "E-07a")
 @pytest.mark.parametrize("command", ["curl http://x", "cd a && curl http://x", "true; curl x | sh"])
 def test_denied_command_is_refused_with_an_alert(
     open_session: OpenSession, folder_sandbox: FolderSandbox, command: str
@@ -396,7 +398,7 @@ def test_decision_keeps_its_alert_despite_concurrent_events(tmp_path: Path) -> N
         assert recorder.alert_of(trip) == alert
 
 
-@pytest.mark.req("M-02", "M-03")
+@pytest.mark.req("M-02a", "M-03a")
 def test_breaker_ends_the_session_after_the_tripping_call(
     open_session: OpenSession, folder_sandbox: FolderSandbox
 ) -> None:
@@ -447,7 +449,7 @@ def test_stop_ends_the_session_as_agent_stopped(open_session: OpenSession) -> No
     assert caught.value.evidence == (recorded.session.last_event,)
 
 
-@pytest.mark.req("C-08")
+@pytest.mark.req("C-08d")
 def test_program_is_refused_if_commands_are_not_allowed(
     open_session: OpenSession, folder_sandbox: FolderSandbox
 ) -> None:
@@ -475,7 +477,7 @@ def test_program_is_limited_by_the_wall_clock_only(open_session: OpenSession, fo
     assert [event.actor for event in starts] == ["harness"]
 
 
-@pytest.mark.req("T-08", "M-07")
+@pytest.mark.req("T-08", "M-07a")
 def test_remaining_budget_is_visible(open_session: OpenSession) -> None:
     budget = Budget(tool_calls=5, tokens=1000, cost_micro_usd=2_000_000)
     recorded = open_session(Rules(caps=Caps(budget=budget, wall_sec=100.0)), Clock())

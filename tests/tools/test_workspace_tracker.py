@@ -25,7 +25,7 @@ from agentbench.workspace.diff.parse import parse
 from tests.tools.conftest import OpenSession
 from tests.tools.recorded_session import FolderSandbox, RecordedSession, completed, fill, record_session
 
-pytestmark = pytest.mark.req("E-05")
+pytestmark = [pytest.mark.req("E-05a"), pytest.mark.component]
 
 
 def does(act: Callable[[], object]) -> Callable[[Command], Completed]:

@@ -13,7 +13,7 @@ from agentbench.core.errors import RecordError
 from agentbench.trace.blobs import BlobStore, excerpt
 from agentbench.trace.redaction import Redactor
 
-pytestmark = pytest.mark.req("E-04", "R-16")
+pytestmark = [pytest.mark.req("E-04", "R-16"), pytest.mark.component]
 
 
 def captured(data: bytes, keep: int) -> Stream:
@@ -103,7 +103,7 @@ def test_unwritable_store_raises_record_error(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["blobs"]
 
 
-@pytest.mark.req("E-10")
+@pytest.mark.req("E-10a")
 def test_no_part_of_a_secret_remains_at_a_cut(tmp_path: Path) -> None:
     secret = "hunter2-hunter2-hunter2"
     store = BlobStore(tmp_path / "blobs", redact=Redactor({"TOKEN": secret}))

@@ -9,6 +9,8 @@ from agentbench.trace.events import EVENT_TYPES
 from agentbench.trace.log import EventLog
 from tests.trace.samples import EXAMPLES
 
+pytestmark = pytest.mark.component
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "explanation/evidence.md").read_text(encoding="utf-8")
 EVENTS = (DOCS / "reference/events.md").read_text(encoding="utf-8")

@@ -11,6 +11,8 @@ from agentbench.trace.events import ATTEMPT_EVENTS, EVENT_TYPES, RUN_EVENTS, Pay
 from agentbench.trace.log import EventLog, read_events
 from tests.trace.samples import EXAMPLES
 
+pytestmark = pytest.mark.component
+
 PUBLISHED = (
     "attempt_opened, task_started, identity_bound, setup_command_started, setup_command_finished, briefing, stage_changed,"
     " agent_turn_started, llm_request, llm_response, tool_call_started, tool_call_finished, process_started, process_finished, workspace_mutated,"

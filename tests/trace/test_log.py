@@ -27,6 +27,8 @@ from agentbench.trace.log import EventLog, read_events, tail
 from agentbench.trace.verify import check_chain, verify_log
 from tests.trace.samples import EXAMPLES, OPENED, SHA, small_log
 
+pytestmark = pytest.mark.component
+
 any_text = st.text(st.characters(exclude_categories=()), max_size=30)
 hostile = st.sampled_from(
     [

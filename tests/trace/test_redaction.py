@@ -18,7 +18,7 @@ from agentbench.trace.redaction import _WORDS, Redactor, placeholder
 from agentbench.trace.verify import check_chain
 from tests.trace.samples import EXAMPLES
 
-pytestmark = pytest.mark.req("E-10")
+pytestmark = [pytest.mark.req("E-10a"), pytest.mark.component]
 
 SECRET = 'p"ss\\w/rd+ü'
 
@@ -135,7 +135,7 @@ def _strings(value: object) -> list[str]:
     return [text for inner in value for text in _strings(inner)] if isinstance(value, list) else []
 
 
-@pytest.mark.req("E-10")
+@pytest.mark.req("E-10a")
 def test_lines_of_a_multi_line_secret_are_redacted() -> None:
     body = "MIIEvgIBADANBgkqhkiG9w0BAQEFAASC4bKgwggSkAgEAAoIBAQC7"
     lines = ["-----BEGIN PRIVATE KEY-----", body, '"auth": "https://www.example.com/oauth2/v1/certs/all",', "-----END"]
@@ -147,7 +147,7 @@ def test_lines_of_a_multi_line_secret_are_redacted() -> None:
     assert lines[2] in shown  # words that others write too are no secret
 
 
-@pytest.mark.req("E-10")
+@pytest.mark.req("E-10a")
 def test_redaction_can_be_limited_to_known_values() -> None:
     redact = Redactor({"KEY": "hunter2hunter2"})
     shaped = b"ghp_" + b"a" * 36

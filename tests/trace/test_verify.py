@@ -16,7 +16,7 @@ from agentbench.trace.log import EventLog
 from agentbench.trace.verify import check_chain, verify_log
 from tests.trace.samples import OPENED, SHA, small_log
 
-pytestmark = pytest.mark.req("E-12")
+pytestmark = [pytest.mark.req("E-12"), pytest.mark.component]
 
 Tamper = Callable[[list[bytes]], list[bytes]]
 

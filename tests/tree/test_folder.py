@@ -22,6 +22,8 @@ from agentbench.tree.limits import TreeLimits, TreeTooLarge
 from agentbench.tree.memory import MemoryTree
 from tests.workspace import child
 
+pytestmark = pytest.mark.component
+
 NAMES = st.binary(min_size=1, max_size=12).filter(lambda name: not {0, 47} & set(name) and name not in {b".", b".."})
 
 
@@ -56,7 +58,7 @@ def listed(folder: Path, limits: TreeLimits | None = None) -> dict[bytes, Entry]
         return {entry.path: entry for entry in tree.entries()}
 
 
-@pytest.mark.req("E-05")
+@pytest.mark.req("E-05a")
 def test_entries_have_digest_size_and_mode(root: Path) -> None:
     (root / "a").mkdir()
     (root / "a/run.sh").write_bytes(b"#!/bin/sh\n")

@@ -15,7 +15,7 @@ import pytest
 from agentbench.tree.folder import FolderTree
 from tests.workspace import child
 
-pytestmark = pytest.mark.req("E-05")
+pytestmark = [pytest.mark.req("E-05a"), pytest.mark.component]
 
 _NEWNS, _NEWUSER = 0x20000, 0x10000000
 _PRIVATE = 0x40000 | 0x4000

@@ -10,6 +10,8 @@ from agentbench.verdict.causal_summary import LABEL, MOST, causes
 from tests.policy.traces import tested as cycle
 from tests.verdict.logs import briefed, checked, ended, extracted, log
 
+pytestmark = pytest.mark.synthetic
+
 
 def edit(files: int = 1, size: int = 10) -> PatchApplied:
     digests = [FileDigest(path=f"f{n}.py", change="modified", size=1) for n in range(files)]

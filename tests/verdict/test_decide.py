@@ -41,6 +41,8 @@ from tests.verdict.logs import (
     verdict,
 )
 
+pytestmark = pytest.mark.synthetic
+
 PASS, FAIL, ERROR = Outcome.PASS, Outcome.FAIL, Outcome.ERROR
 
 
@@ -135,7 +137,7 @@ def test_bad_patch_is_a_failure_and_never_invalid(gate: Gate) -> None:
 # --- gates --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("G-03")
+@pytest.mark.req("G-03a")
 def test_each_gate_explains_its_outcome() -> None:
     decided = verdict(
         graded(
@@ -149,14 +151,14 @@ def test_each_gate_explains_its_outcome() -> None:
     assert decided.gates[Gate.G4].why == "runner.internals: touches the runner"
 
 
-@pytest.mark.req("G-03")
+@pytest.mark.req("G-03a")
 def test_build_gate_without_commands_is_a_declared_no_op() -> None:
     gate = verdict(graded(checked())).gates[Gate.G2]
     assert gate.passed
     assert "no-op" in gate.why
 
 
-@pytest.mark.req("G-03", "G-14")
+@pytest.mark.req("G-03a", "G-14")
 @pytest.mark.parametrize(
     "steps",
     [[], [built()], [built(), linted()], [linted(), linted(step="static-2")]],
@@ -168,7 +170,7 @@ def test_declared_step_without_a_result_is_an_error_of_the_build_gate(steps: lis
     assert (decided.passed, decided.reason) == (False, Reason.ACCEPTANCE_ERROR)
 
 
-@pytest.mark.req("G-03")
+@pytest.mark.req("G-03a")
 @pytest.mark.parametrize("outcomes", list(itertools.product(Outcome, repeat=3)))
 def test_build_gate_fails_on_a_failed_step_else_errors_on_an_undecided_one(outcomes: tuple[Outcome, ...]) -> None:
     first, second, third = outcomes
@@ -180,21 +182,21 @@ def test_build_gate_fails_on_a_failed_step_else_errors_on_an_undecided_one(outco
     assert decided.gates[Gate.G2].outcome is expected
 
 
-@pytest.mark.req("G-03", "G-14")
+@pytest.mark.req("G-03a", "G-14")
 def test_patch_without_a_recorded_application_does_not_pass() -> None:
     decided = verdict([opened(), bound(), ended(), extracted(), checked()])
     assert decided.gates[Gate.G1].outcome is ERROR
     assert not decided.passed
 
 
-@pytest.mark.req("G-03")
+@pytest.mark.req("G-03a")
 def test_empty_patch_is_valid() -> None:
     decided = verdict([opened(), bound(), ended(), extracted(size=0), checked(FAIL)])
     assert decided.gates[Gate.G1].passed
     assert decided.reason is Reason.TESTS_FAILED
 
 
-@pytest.mark.req("G-03")
+@pytest.mark.req("G-03a")
 @pytest.mark.parametrize("violation", [found("gate"), alerted("gate")], ids=["inspection", "monitor"])
 def test_gate_finding_fails_the_safety_gate_even_if_all_tests_pass(violation: Payload) -> None:
     decided = verdict(graded(checked(), violation))
@@ -204,13 +206,13 @@ def test_gate_finding_fails_the_safety_gate_even_if_all_tests_pass(violation: Pa
     assert decided.needs_review
 
 
-@pytest.mark.req("G-03", "C-22")
+@pytest.mark.req("G-03a", "C-22")
 @pytest.mark.parametrize("severity", ["note", "penalty"])
 def test_lesser_finding_does_not_fail_the_safety_gate(severity: str) -> None:
     assert verdict(graded(checked(), found(severity), alerted(severity))).passed
 
 
-@pytest.mark.req("G-03", "G-14")
+@pytest.mark.req("G-03a", "G-14")
 def test_undecided_inspection_is_an_error_of_the_safety_gate() -> None:
     decided = verdict(graded(checked(), found("error")))
     assert decided.gates[Gate.G4].outcome is ERROR
@@ -218,7 +220,7 @@ def test_undecided_inspection_is_an_error_of_the_safety_gate() -> None:
     assert decided.attribution is Attribution.HARNESS
 
 
-@pytest.mark.req("G-03")
+@pytest.mark.req("G-03a")
 def test_resource_breaker_is_not_a_violation() -> None:
     decided = verdict(
         graded(checked(), alerted("terminate", "loop.repeated_calls"), ending=ended(TerminationCode.REPEATED_CALLS))
@@ -283,7 +285,7 @@ def test_harness_timeout_stays_an_error() -> None:
     assert verdict(graded(checked(ERROR, timed_out=True))).reason is Reason.ACCEPTANCE_ERROR
 
 
-@pytest.mark.req("G-17")
+@pytest.mark.req("G-17a")
 def test_attribution_is_indeterminate_when_errors_and_failures_mix() -> None:
     only_errors = verdict(graded(checked(ERROR, "a"), checked(PASS, "b")), terms("a", "b"))
     mixed = verdict(graded(checked(ERROR, "a"), checked(FAIL, "b")), terms("a", "b"))
@@ -310,7 +312,7 @@ _RULES: dict[str, list[Payload]] = {
 }
 
 
-@pytest.mark.req("G-02", "G-03", "G-07", "G-14", "G-15", "G-16", "G-17", "G-18")
+@pytest.mark.req("G-02", "G-03a", "G-07", "G-14", "G-15", "G-16", "G-17a", "G-18")
 @pytest.mark.parametrize("code", _ENDINGS, ids=str)
 def test_every_combination_has_one_consistent_decision(code: TerminationCode | None) -> None:
     on = terms("unit", build=True)

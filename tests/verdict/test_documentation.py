@@ -9,10 +9,12 @@ from agentbench.verdict import decide
 from agentbench.verdict.taxonomy import taxonomy
 from agentbench.verdict.terms import published_rubric
 
+pytestmark = pytest.mark.component
+
 PAGE = Path(__file__).parents[2] / "docs" / "explanation/grading.md"
 
 
-@pytest.mark.req("G-06", "G-07")
+@pytest.mark.req("G-06a", "G-07")
 def test_docs_name_every_value_of_a_verdict() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for word in (*Reason, *TerminationCode, *RunStatus, *InvalidCause, *Gate):

@@ -5,6 +5,8 @@ import pytest
 from agentbench.core.reasons import Gate, Outcome, Reason, TerminationCode
 from tests.verdict.logs import bound, checked, ended, extracted, found, graded, opened, verdict
 
+pytestmark = pytest.mark.synthetic
+
 
 @pytest.mark.req("G-07")
 @pytest.mark.parametrize(

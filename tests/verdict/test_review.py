@@ -7,6 +7,8 @@ from agentbench.trace.events import Excerpt, JudgeResult, ScorerResult
 from agentbench.verdict.score import WorkspaceVerdict
 from tests.verdict.logs import bound, briefed, checked, ended, extracted, found, graded, opened, verdict
 
+pytestmark = pytest.mark.synthetic
+
 
 def scored(result: str, *, required: bool = True, ppm: int = 0, kind: str = "command") -> ScorerResult:
     return ScorerResult.model_validate(
@@ -20,13 +22,13 @@ def judged(result: str) -> JudgeResult:
     )
 
 
-@pytest.mark.req("G-17")
+@pytest.mark.req("G-17a")
 def test_ordinary_pass_or_failure_needs_no_review() -> None:
     assert not verdict(graded(checked())).needs_review
     assert not verdict(graded(checked(Outcome.FAIL))).needs_review
 
 
-@pytest.mark.req("G-17")
+@pytest.mark.req("G-17a")
 def test_violations_undecided_checks_and_pipeline_files_need_review() -> None:
     assert verdict(graded(checked(), found("penalty"))).needs_review
     assert verdict(graded(checked(Outcome.ERROR))).needs_review
@@ -43,7 +45,7 @@ def test_violations_undecided_checks_and_pipeline_files_need_review() -> None:
     assert "src/a.py" not in why
 
 
-@pytest.mark.req("G-17")
+@pytest.mark.req("G-17a")
 @pytest.mark.parametrize("signal", [scored("FAIL"), judged("FAIL")], ids=["scorers", "judge"])
 def test_disagreeing_scorer_or_judge_needs_review_and_changes_nothing(signal: ScorerResult | JudgeResult) -> None:
     decided = verdict(graded(checked(), signal))
@@ -51,7 +53,7 @@ def test_disagreeing_scorer_or_judge_needs_review_and_changes_nothing(signal: Sc
     assert decided.needs_review
 
 
-@pytest.mark.req("G-17")
+@pytest.mark.req("G-17a")
 def test_unparseable_judge_needs_no_review() -> None:
     assert not verdict(graded(checked(), judged("unparseable"))).needs_review
 

@@ -30,6 +30,8 @@ from tests.verdict.logs import (
     verdict,
 )
 
+pytestmark = pytest.mark.synthetic
+
 MAINTAINED = Terms(checks=(CheckTerm("unit"), CheckTerm("lint", mandatory=False, layer="static")))
 
 

@@ -24,6 +24,8 @@ from tests.verdict.logs import (
     verdict,
 )
 
+pytestmark = pytest.mark.synthetic
+
 FAIL, ERROR = Outcome.FAIL, Outcome.ERROR
 
 
@@ -36,13 +38,13 @@ def only(decided: Verdict, name: str) -> Tag:
     return tag
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06a")
 def test_tag_requires_evidence() -> None:
     with pytest.raises(ValueError, match="evidence"):
         Tag("build.failed", Gate.G2, ())
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06a")
 def test_tag_rejects_wrong_evidence_ids_gates_and_attributes() -> None:
     event = (Logged(3, checked(FAIL)),)
     with pytest.raises(ValueError, match="does not accept"):
@@ -57,7 +59,7 @@ def test_tag_rejects_wrong_evidence_ids_gates_and_attributes() -> None:
         Tag("oracle.disagreement", Gate.G3, event)
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06a")
 def test_taxonomy_is_consistent() -> None:
     kinds = taxonomy()
     assert kinds, "the taxonomy is empty"
@@ -72,7 +74,7 @@ def test_taxonomy_is_consistent() -> None:
     assert {"dependency_hallucination", "context_overflow", "invariant_violation", "evaluation_error"} <= set(kinds)
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06a")
 def test_failed_steps_and_checks_are_tagged_with_their_event() -> None:
     payloads = graded(built(FAIL), linted(FAIL), checked(FAIL, layer="integration"))
     decided = verdict(payloads, terms("unit", build=True, statics=1))
@@ -82,20 +84,20 @@ def test_failed_steps_and_checks_are_tagged_with_their_event() -> None:
     assert only(decided, "acceptance.integration").attributes == {"check": "unit"}
 
 
-@pytest.mark.req("G-06", "G-15")
+@pytest.mark.req("G-06a", "G-15")
 def test_check_that_did_not_run_is_not_tagged_as_failing() -> None:
     payloads = [opened(), bound(), ended(), extracted(problem="bad"), checked(FAIL, not_run=Gate.G1)]
     assert ids(verdict(payloads)) == {"patch.not_applicable"}
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06a")
 def test_error_is_tagged_only_as_evaluation_error() -> None:
     decided = verdict(graded(checked(ERROR)))
     assert ids(decided) == {"evaluation_error"}
     assert only(decided, "evaluation_error").evidence == (6,)
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06a")
 def test_undecided_patch_application_is_an_evaluation_error() -> None:
     decided = verdict([opened(), bound(), ended(), extracted(), applied(ERROR), checked(ERROR, not_run=Gate.G1)])
     assert {(tag.id, tag.gate) for tag in decided.tags} == {
@@ -104,7 +106,7 @@ def test_undecided_patch_application_is_an_evaluation_error() -> None:
     }
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06a", "G-06c")
 @pytest.mark.parametrize("shape", ["natural_text", "code"])
 def test_risky_operation_tag_names_the_text_format(shape: str) -> None:
     tag = only(verdict(graded(checked(), alerted(format=shape))), "safety.os_risky_operation")
@@ -112,7 +114,7 @@ def test_risky_operation_tag_names_the_text_format(shape: str) -> None:
     assert tag.gate is Gate.G4
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06a")
 @pytest.mark.parametrize(
     "rule,expected",
     [
@@ -130,21 +132,21 @@ def test_rule_maps_to_its_tag(rule: str, expected: str) -> None:
     assert tag.attributes["path"] == "a.py"
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06a", "G-06c")
 @pytest.mark.parametrize("pattern", ["curl *", "dependency.unknown *", "scope.x"])
 def test_denied_command_is_tagged_as_risky_operation(pattern: str) -> None:
     tag = only(verdict(graded(checked(), alerted(rule=pattern, monitor="deny_commands"))), "safety.os_risky_operation")
     assert tag.attributes["rule"] == pattern
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06a")
 def test_repeated_violation_is_one_tag_with_all_its_events() -> None:
     decided = verdict(graded(checked(), found(path="a.py"), found(path="b.py")))
     assert only(decided, "integrity.violation").evidence == (7, 8)
     assert only(decided, "integrity.violation").attributes["path"] == "a.py, b.py"
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06a")
 def test_lost_tests_and_timeouts_have_their_own_tags() -> None:
     lost = verdict(graded(checked(FAIL, f2p_passed=3, f2p_total=3, p2p_kept=9, p2p_total=11)))
     assert only(lost, "invariant_violation").attributes["lost"] == "2"
@@ -152,13 +154,13 @@ def test_lost_tests_and_timeouts_have_their_own_tags() -> None:
     assert "acceptance.timeout" in ids(verdict(graded(checked(FAIL, timed_out=True))))
 
 
-@pytest.mark.req("G-06", "M-12")
+@pytest.mark.req("G-06a", "M-12")
 def test_cap_is_tagged_as_resource_termination_with_its_category() -> None:
     stop = ended(TerminationCode.WALL_CAP, category=TerminationCategory.NON_TERMINATION)
     assert {"resource_termination", "termination.non_termination"} <= ids(verdict(graded(checked(FAIL), ending=stop)))
 
 
-@pytest.mark.req("G-06")
+@pytest.mark.req("G-06a")
 def test_too_long_conversation_is_tagged_as_context_overflow() -> None:
     answer = LlmResponse(
         request_id="1",

@@ -15,6 +15,8 @@ from agentbench.reports.sources import open_run, open_sides
 from tests.web.conftest import Watched
 from tests.web.sample import events, sample, write_run
 
+pytestmark = pytest.mark.component
+
 ATTACKS = (
     "<img src=x onerror=window.pwned=1>",
     "</script><script>window.pwned=2</script>",
@@ -106,7 +108,7 @@ def assert_inert(page: Page) -> None:
     assert elements == {"alien": 0, "handlers": 0, "links": [], "scripts": 1}
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_untrusted_fields_are_shown_as_text(watched: Watched, report: Path) -> None:
     page = watched.open(report)
     expect(page.locator("main")).to_contain_text("onerror=window.pwned=1")
@@ -127,7 +129,7 @@ def test_untrusted_fields_are_shown_as_text(watched: Watched, report: Path) -> N
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_trace_events_are_shown_as_text(watched: Watched, report: Path) -> None:
     page = watched.open(report, "#/attempt/0/trace")
     page.wait_for_selector("#row-0")
@@ -138,7 +140,7 @@ def test_trace_events_are_shown_as_text(watched: Watched, report: Path) -> None:
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_exported_attempt_is_safe(watched: Watched, report: Path) -> None:
     page = watched.open(report.parent / "one.html")
     expect(page.locator("main")).to_contain_text("window.pwned")

@@ -15,6 +15,8 @@ from agentbench.reports.sources import open_run, open_sides
 from tests.web.conftest import Watched
 from tests.web.sample import JUDGE, SCORERS, events, sample, write_run
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -40,7 +42,7 @@ def open_attempt(page: Page, task: str) -> None:
     page.wait_for_selector("#gates3")
 
 
-@pytest.mark.req("A-10", "A-11")
+@pytest.mark.req("A-10", "A-11a")
 def test_page_opens_from_a_file_without_network(watched: Watched, report: Path) -> None:
     page = watched.open(report)
     expect(page.locator("main")).to_contain_text("INCONCLUSIVE")
@@ -58,7 +60,7 @@ def test_page_opens_from_a_file_without_network(watched: Watched, report: Path) 
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_attempts_are_searched_filtered_and_sorted(watched: Watched, report: Path) -> None:
     page = watched.open(report, "#/attempts")
     expect(page.locator("#total")).to_have_text("12 of 12 attempts")
@@ -83,7 +85,7 @@ def test_attempts_are_searched_filtered_and_sorted(watched: Watched, report: Pat
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11", "G-13")
+@pytest.mark.req("A-11a", "G-13")
 def test_attempt_shows_independent_verdicts_and_disagreement(watched: Watched, report: Path) -> None:
     page = watched.open(report, "#/attempts")
     open_attempt(page, "median")
@@ -99,7 +101,7 @@ def test_attempt_shows_independent_verdicts_and_disagreement(watched: Watched, r
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11", "G-13")
+@pytest.mark.req("A-11a", "G-13")
 def test_scorer_rows_expand_and_required_failures_are_open(watched: Watched, report: Path) -> None:
     page = watched.open(report, "#/attempts")
     open_attempt(page, "median")
@@ -120,7 +122,7 @@ def test_scorer_rows_expand_and_required_failures_are_open(watched: Watched, rep
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_diff_is_coloured_and_split_by_file(watched: Watched, report: Path) -> None:
     page = watched.open(report, "#/attempt/0/diff")
     expect(page.locator("details.file")).to_have_count(2)
@@ -135,7 +137,7 @@ def test_diff_is_coloured_and_split_by_file(watched: Watched, report: Path) -> N
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_trace_is_a_timeline_with_filters(watched: Watched, report: Path) -> None:
     page = watched.open(report, "#/attempt/0")
     page.click("#tab-trace")
@@ -171,7 +173,7 @@ def test_differing_tasks_link_to_both_attempts(watched: Watched, report: Path) -
     watched.assert_clean()
 
 
-@pytest.mark.req("G-17", "A-11")
+@pytest.mark.req("G-17a", "A-11a")
 def test_review_queue_lists_flagged_attempts(watched: Watched, report: Path) -> None:
     page = watched.open(report, "#/review")
     expect(page.locator("main")).to_contain_text("1 attempt flagged for review")
@@ -179,7 +181,7 @@ def test_review_queue_lists_flagged_attempts(watched: Watched, report: Path) -> 
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_page_works_with_the_keyboard(watched: Watched, report: Path) -> None:
     page = watched.open(report)
     page.keyboard.press("g")
@@ -204,7 +206,7 @@ def test_page_works_with_the_keyboard(watched: Watched, report: Path) -> None:
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_controls_have_names_and_colours_have_contrast(watched: Watched, report: Path) -> None:
     for address in ("#/", "#/attempts", "#/attempt/0", "#/attempt/0/trace", "#/comparison", "#/review"):
         page = watched.open(report, address)
@@ -258,7 +260,7 @@ def test_dark_mode_and_print(watched: Watched, report: Path) -> None:
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_page_fits_a_narrow_screen(watched: Watched, report: Path) -> None:
     watched.page.set_viewport_size({"width": 390, "height": 800})
     tabs = ("#/attempt/0", "#/attempt/0/diff", "#/attempt/0/trace", "#/attempt/0/record")
@@ -269,7 +271,7 @@ def test_page_fits_a_narrow_screen(watched: Watched, report: Path) -> None:
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_many_failing_tests_are_folded(watched: Watched, tmp_path: Path) -> None:
     record = sample("median", "fail")
     names = tuple(f"tests/test_x.py::test_{n}" for n in range(40))
@@ -282,7 +284,7 @@ def test_many_failing_tests_are_folded(watched: Watched, tmp_path: Path) -> None
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_exported_attempt_is_self_contained(watched: Watched, tmp_path: Path) -> None:
     run = open_run(write_run(tmp_path / "run", [sample("median", "fail", scorers=SCORERS, judge=JUDGE)]))
     file = tmp_path / "elsewhere" / "attempt.html"
@@ -299,7 +301,7 @@ def test_exported_attempt_is_self_contained(watched: Watched, tmp_path: Path) ->
     watched.assert_clean()
 
 
-@pytest.mark.req("A-11")
+@pytest.mark.req("A-11a")
 def test_large_runs_and_long_traces_stay_usable(watched: Watched, tmp_path: Path) -> None:
     long = [event for _ in range(500) for event in events("x" * 20)]
     good, bad = (sample("task-0000", kind).line() for kind in ("pass", "fail"))
@@ -329,7 +331,7 @@ def test_missing_side_file_is_reported(watched: Watched, tmp_path: Path) -> None
     expect(page.locator(".note")).to_contain_text("keep the data folder next to index.html")
 
 
-@pytest.mark.req("A-11", "U-04")
+@pytest.mark.req("A-11a", "U-04")
 def test_pages_of_unusual_runs_open_without_errors(watched: Watched, tmp_path: Path) -> None:
     empty = open_run(write_run(tmp_path / "empty", []))
     invalid = open_run(write_run(tmp_path / "invalid", [sample("a", "task"), sample("b", "harness")]))

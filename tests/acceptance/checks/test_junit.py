@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from agentbench.acceptance.checks.junit import ReportRefused, read_junit
 
+pytestmark = pytest.mark.component
+
 
 def suite(body: str) -> bytes:
     return f'<?xml version="1.0"?><testsuites><testsuite name="s">{body}</testsuite></testsuites>'.encode()

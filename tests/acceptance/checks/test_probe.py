@@ -13,6 +13,8 @@ from agentbench.acceptance.grading_context import CheckResult
 from agentbench.core.reasons import Assurance, Outcome
 from tests.acceptance.toy import TaskFactory, patch_of
 
+pytestmark = pytest.mark.component
+
 SERVER = """\
     import sys
 

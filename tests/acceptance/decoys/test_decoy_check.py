@@ -20,6 +20,8 @@ from agentbench.trace import events
 from tests.acceptance.toy import CORE, FIXED, UNIT, TaskFactory, patch_of
 from tests.cheats.submissions import Submission, parametrize_submissions
 
+pytestmark = pytest.mark.component
+
 SOURCE = "src/toy/core.py"
 ALTERNATIVE = CORE.replace(
     "    return ordered[middle]\n",

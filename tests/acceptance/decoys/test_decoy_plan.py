@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from agentbench.acceptance.decoys.decoy_plan import definition_places
 
+pytestmark = pytest.mark.component
+
 SOURCE = b"""
 class Base:
     def test_a(self): ...

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from agentbench.acceptance.decoys.decoy_runs import DecoyPlan, DecoyTarget, draw_plan
 
+pytestmark = pytest.mark.component
+
 REAL = -1
 targets = st.builds(
     DecoyTarget,

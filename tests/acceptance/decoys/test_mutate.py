@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from agentbench.acceptance.decoys.mutate import apply_mutations, find_mutations
 
+pytestmark = pytest.mark.component
+
 PLACE = ("test_it",)
 
 

@@ -15,6 +15,8 @@ from agentbench.tree.entry import FileWrite
 from agentbench.workspace.diff.file_patch import FilePatch
 from agentbench.workspace.diff.parse import parse
 
+pytestmark = pytest.mark.component
+
 
 def added(path: str, text: str) -> FilePatch:
     body = "".join(f"+{line}\n" for line in text.splitlines())
@@ -42,7 +44,7 @@ def gating_rules(text: str, path: str = "src/toy/core.py") -> list[tuple[str, in
     return [(finding.rule, finding.line) for finding in inspect_files({path: text}) if finding.severity == "gate"]
 
 
-@pytest.mark.req("G-03", "E-16")
+@pytest.mark.req("G-03a", "E-16")
 @pytest.mark.parametrize(
     "code, rule",
     [
@@ -290,7 +292,7 @@ def test_code_outside_the_replica_is_ignored() -> None:
     assert inspect_files({"tests/test_x.py": "import os\nos._exit(0)"}, graded=frozenset()) == ()
 
 
-@pytest.mark.req("C-08")
+@pytest.mark.req("C-08a")
 def test_files_outside_the_editable_globs_are_gates() -> None:
     findings = inspect_files(
         {"src/a.py": "x = 1", "docs/a.md": "x", "src/__pycache__/a.pyc": "x"}, editable_globs=("src/**",)

@@ -17,6 +17,8 @@ from agentbench.models.protocol import Message, Reply, ToolSpec
 from agentbench.trace.events import AcceptanceCheck, Excerpt, Payload, ScorerResult, Termination, ToolCallFinished
 from agentbench.verdict.facts import Facts, Logged
 
+pytestmark = pytest.mark.component
+
 GOOD: dict[str, object] = {
     "task_completion": 5,
     "instruction_adherence": 4,

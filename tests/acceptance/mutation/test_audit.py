@@ -15,6 +15,8 @@ from agentbench.tree.entry import FileWrite
 from agentbench.tree.folder import FolderTree
 from tests.acceptance.toy import CORE, FIXED, TaskFactory, patch_of, write
 
+pytestmark = pytest.mark.component
+
 CODE = '''\
 """A module."""
 

@@ -26,6 +26,8 @@ from agentbench.workspace.diff.extract import ExtractedPatch, extract
 from tests.acceptance.toy import write
 from tests.contract.task_folders import task_with, write_task
 
+pytestmark = pytest.mark.component
+
 BEFORE = {
     "src/core.py": "def f():\n    return 1\n",
     "src/deep/er/x.py": "X = 1\n",

@@ -23,7 +23,7 @@ from agentbench.workspace.source.package_index import Release
 from tests.authoring.conftest import BEFORE, FIX, put
 from tests.workspace.reference_git import git, repository
 
-pytestmark = pytest.mark.req("C-03", "C-18", "R-08")
+pytestmark = [pytest.mark.req("C-03a", "C-18", "R-08"), pytest.mark.component]
 
 
 def request_for(repo: Path) -> TaskRequest:

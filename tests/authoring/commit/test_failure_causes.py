@@ -27,7 +27,7 @@ from tests.authoring.conftest import BEFORE, put
 from tests.authoring.package_index import PackageIndex
 from tests.workspace import reference_git
 
-pytestmark = pytest.mark.req("C-16", "C-17", "C-18")
+pytestmark = [pytest.mark.req("C-16", "C-17", "C-18"), pytest.mark.component]
 
 FIXED = "def half(value):\n    return value / 2\n"
 HEAD = "import os\nimport time\nimport pytest\nfrom calc import half\n\n\n"

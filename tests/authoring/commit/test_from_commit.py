@@ -16,7 +16,7 @@ from agentbench.run.validation import validate_suite
 from tests.authoring.conftest import FIX, put
 from tests.workspace.reference_git import commit_all, git, repository
 
-pytestmark = pytest.mark.req("C-18", "C-13", "C-16")
+pytestmark = [pytest.mark.req("C-18", "C-13", "C-16"), pytest.mark.component]
 
 
 def request_for(repo: Path, **more: object) -> TaskRequest:

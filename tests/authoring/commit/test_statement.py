@@ -7,7 +7,7 @@ import pytest
 from agentbench.authoring.commit.statement import check_statement, draft_statement, kind_of
 from agentbench.authoring.commit.task_draft import dump_yaml
 
-pytestmark = pytest.mark.req("C-10", "C-18")
+pytestmark = [pytest.mark.req("C-10", "C-18"), pytest.mark.component]
 
 PATCH = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n-x = 1\n+def fresh_name(value):\n+    return value.strip().lower()\n"
 

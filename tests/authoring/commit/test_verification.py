@@ -10,7 +10,7 @@ from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.verification import setup_log_tail, with_error_first
 from agentbench.sandbox.protocol import SetupStep
 
-pytestmark = pytest.mark.req("C-16", "C-15")
+pytestmark = [pytest.mark.req("C-16", "C-15"), pytest.mark.component]
 
 PASS, FAIL, SKIP = "passed", "failed", "skipped"
 

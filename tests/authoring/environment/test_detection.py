@@ -26,7 +26,7 @@ from agentbench.authoring.environment.resolver import (
     with_skipped,
 )
 
-pytestmark = pytest.mark.req("C-17", "C-18")
+pytestmark = [pytest.mark.req("C-17", "C-18"), pytest.mark.component]
 
 AVAILABLE = ("3.11", "3.8", "3.9", "3.12", "3.13")
 

@@ -17,7 +17,7 @@ from agentbench.core.package_settings import PackageSettings
 from agentbench.workspace.source.package_index import Release
 from tests.authoring.package_index import PackageIndex
 
-pytestmark = pytest.mark.req("C-17", "C-18")
+pytestmark = [pytest.mark.req("C-17", "C-18"), pytest.mark.component]
 
 
 def release_dates(index: PackageIndex) -> ReleaseDates:

@@ -27,7 +27,7 @@ from agentbench.run.validation import validate_suite
 from tests.authoring.conftest import put
 from tests.workspace.reference_git import git, repository
 
-pytestmark = pytest.mark.req("C-18")
+pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]
 
 RUNNER = """\
 import argparse, importlib, os, sys

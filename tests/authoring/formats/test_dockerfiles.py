@@ -13,7 +13,7 @@ import pytest
 from agentbench.authoring.formats.dockerfiles import StandaloneDockerfile, make_standalone
 from agentbench.core.errors import InputError
 
-pytestmark = pytest.mark.req("C-18")
+pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]
 
 
 def standalone(tmp_path: Path, text: str) -> StandaloneDockerfile:

@@ -17,7 +17,7 @@ from tests.authoring.formats.test_harbor import harbor
 from tests.authoring.formats.test_harbor import task as written
 from tests.workspace.reference_git import git
 
-pytestmark = pytest.mark.req("C-18")
+pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]
 
 
 @pytest.fixture(autouse=True)

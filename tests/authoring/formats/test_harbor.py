@@ -15,7 +15,7 @@ from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
 from agentbench.run.lab import Lab
 
-pytestmark = pytest.mark.req("C-18")
+pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]
 
 TASK = """
 id: t

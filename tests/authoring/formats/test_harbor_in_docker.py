@@ -15,7 +15,7 @@ from agentbench.sandbox.docker.engine import find_engine
 from agentbench.sandbox.docker.images import RUNNER
 from tests.sandbox.conftest import remove_images, require_docker
 
-pytestmark = pytest.mark.req("C-18")
+pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]
 
 FILES = {
     "task.toml": (

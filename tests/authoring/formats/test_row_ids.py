@@ -17,7 +17,7 @@ from agentbench.run.lab import Lab
 from tests.authoring.conftest import put
 from tests.workspace.reference_git import git
 
-pytestmark = pytest.mark.req("C-18")
+pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]
 
 CASE = "import unittest\n\n\nclass Case(unittest.TestCase):\n    class Inner(unittest.TestCase):\n        pass\n"
 TREE = {

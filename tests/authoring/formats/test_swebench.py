@@ -25,7 +25,7 @@ from agentbench.run.lab import Lab
 from tests.authoring.conftest import FIX, put
 from tests.workspace.reference_git import git
 
-pytestmark = pytest.mark.req("C-18")
+pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]
 
 F2P = ["tests/test_calc.py::test_odd[a b]", "tests/test_calc.py::test_odd[[x]]", "tests/test_calc.py::test_odd[é::'\"]"]
 P2P = ["tests/test_calc.py::test_even"]

@@ -15,7 +15,7 @@ from agentbench.cli.task import command
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import InputError
 
-pytestmark = pytest.mark.req("C-16")
+pytestmark = [pytest.mark.req("C-16"), pytest.mark.component]
 
 TASK = {
     "schema_version": 1,

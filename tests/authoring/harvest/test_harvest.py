@@ -29,7 +29,7 @@ from agentbench.workspace.source.history import Histories
 from tests.authoring.conftest import BEFORE, FIX, put
 from tests.workspace.reference_git import git
 
-pytestmark = pytest.mark.req("C-14", "C-18")
+pytestmark = [pytest.mark.req("C-14", "C-18"), pytest.mark.component]
 
 
 def chosen(repo: Path, tmp_path: Path) -> Candidates:

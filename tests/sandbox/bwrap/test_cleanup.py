@@ -21,7 +21,7 @@ from agentbench.sandbox.state import remove_leftovers
 from tests.sandbox.conftest import SPEC
 from tests.sandbox.host_processes import processes, until
 
-pytestmark = pytest.mark.req("R-06")
+pytestmark = [pytest.mark.req("R-06"), pytest.mark.component]
 
 _HARNESS = """
     import sys, time

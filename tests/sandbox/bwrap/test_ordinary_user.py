@@ -19,6 +19,8 @@ import agentbench
 from agentbench.process import run_host
 from agentbench.sandbox.environments import interpreter as interpreters
 
+pytestmark = pytest.mark.component
+
 _UID = 43_217
 
 

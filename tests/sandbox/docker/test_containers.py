@@ -20,6 +20,8 @@ from agentbench.sandbox.usage_sampler import SampledBackend
 from tests.sandbox.conftest import SPEC
 from tests.sandbox.docker.conftest import containers_of, processes_with, runner_image, wait_until
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.req("R-06")
 def test_containers_carry_the_labels_of_their_run(docker: DockerBackend, engine: Engine) -> None:

@@ -14,6 +14,8 @@ from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.registry import open_backend
 from tests.sandbox.conftest import require_docker
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.req("R-05")
 def test_no_running_engine_exits_with_3_and_a_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

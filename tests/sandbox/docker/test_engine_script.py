@@ -21,6 +21,8 @@ from agentbench.sandbox.docker.backend import DockerBackend
 from agentbench.sandbox.protocol import Limits, Phase, Sandbox, SandboxSpec
 from tests.sandbox.conftest import require_docker
 
+pytestmark = pytest.mark.component
+
 SCRIPT = Path(__file__).parents[3] / "scripts/docker-engine"
 IMAGE = "agentbench-test/tiny:1"
 SPEC = SandboxSpec(Phase.AGENT, Limits(memory_mb=128, disk_mb=32), image=IMAGE)

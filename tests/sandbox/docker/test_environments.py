@@ -16,8 +16,10 @@ from agentbench.sandbox.protocol import SetupStep
 from tests.sandbox.conftest import SPEC
 from tests.sandbox.docker.conftest import SETUP, containers_of, ignore, make_plan
 
+pytestmark = pytest.mark.component
 
-@pytest.mark.req("R-02", "R-08", "C-04")
+
+@pytest.mark.req("R-02a", "R-08", "C-04a")
 def test_setup_runs_once_and_another_backend_finds_its_result(
     docker: DockerBackend, engine: Engine, source: Path, tmp_path: Path
 ) -> None:

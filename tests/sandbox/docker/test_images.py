@@ -29,6 +29,8 @@ from tests.sandbox.docker.conftest import (
     wait_until,
 )
 
+pytestmark = pytest.mark.component
+
 
 def test_missing_image_is_reported_with_the_pull_command(docker: DockerBackend) -> None:
     with pytest.raises(SandboxUnavailable, match=r"example\.invalid/none:1 is not on this machine") as caught:
@@ -41,7 +43,7 @@ def test_image_name_is_never_taken_for_an_option(docker: DockerBackend) -> None:
         docker.check(replace(SPEC, image="--help"))
 
 
-@pytest.mark.req("C-04")
+@pytest.mark.req("C-04a")
 def test_dockerfile_is_built_once_with_an_empty_context(
     docker: DockerBackend, engine: Engine, tmp_path: Path, source: Path
 ) -> None:
@@ -103,7 +105,7 @@ def test_image_that_can_run_no_python_is_refused(
         engine.run("image", "rm", "--force", image)
 
 
-@pytest.mark.req("C-04")
+@pytest.mark.req("C-04a")
 def test_busybox_image_is_a_complete_sandbox(docker: DockerBackend, engine: Engine, source: Path) -> None:
     """Commands and trees need nothing from the image, whatever its libc."""
     image = "agentbench-test/busybox:1"

@@ -18,7 +18,7 @@ from tests.sandbox.conftest import SPEC
 ROOT = Path(__file__).parents[3]
 IMAGE = re.compile(r"(agentbench(?:-test)?/py-runner:1-[0-9a-f]{12}) (sha256:[0-9a-f]{64})\n")
 
-pytestmark = pytest.mark.req("R-07")
+pytestmark = [pytest.mark.req("R-07"), pytest.mark.component]
 
 
 @pytest.fixture(scope="module")

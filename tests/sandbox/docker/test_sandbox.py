@@ -15,6 +15,8 @@ from agentbench.tree.entry import FileWrite
 from tests.sandbox.conftest import SPEC
 from tests.sandbox.docker.conftest import SETUP, containers_of, ignore, make_plan
 
+pytestmark = pytest.mark.component
+
 _KEEP_DELETED_FILES_OPEN = """python3 -c "
 import os, time
 held = [open(f'f{i}', 'wb', 0) for i in range(8)]

@@ -27,6 +27,8 @@ from tests.sandbox.docker.conftest import (
     runner_image,
 )
 
+pytestmark = pytest.mark.component
+
 
 @pytest.mark.req("R-08")
 def test_only_images_of_missing_state_folders_are_pruned(engine: Engine, source: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ BACKENDS = ["bwrap", "docker"]
 SETUP = replace(SPEC, phase=Phase.SETUP)
 OTHER_FILE_SYSTEM = Path("/dev/shm")
 
-pytestmark = pytest.mark.req("R-08")
+pytestmark = [pytest.mark.req("R-08"), pytest.mark.component]
 
 
 def open_state(backend: Backend, state: Path) -> contextlib.closing[Backend]:

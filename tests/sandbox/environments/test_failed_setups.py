@@ -21,6 +21,8 @@ from agentbench.sandbox.protocol import Backend, Phase, SandboxSpec, SetupPlan, 
 from agentbench.sandbox.registry import open_backend
 from tests.sandbox.conftest import SMALL, SPEC
 
+pytestmark = pytest.mark.component
+
 BACKENDS = ["bwrap", "docker"]
 SETUP = replace(SPEC, phase=Phase.SETUP)
 

@@ -19,6 +19,8 @@ from agentbench.sandbox.environments import interpreter as interpreters
 from agentbench.sandbox.protocol import Backend, Phase, Prepared, SetupPlan, SetupStep
 from tests.sandbox.conftest import SPEC
 
+pytestmark = pytest.mark.component
+
 SETUP = replace(SPEC, phase=Phase.SETUP)
 
 

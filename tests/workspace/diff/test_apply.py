@@ -19,7 +19,7 @@ from agentbench.workspace.diff.extract import extract
 from agentbench.workspace.diff.parse import parse
 from tests.workspace.reference_git import commit_all, git, repository
 
-pytestmark = pytest.mark.req("T-03")
+pytestmark = [pytest.mark.req("T-03"), pytest.mark.component]
 
 NUMBERS = b"".join(b"%d\n" % number for number in range(1, 21))
 

@@ -24,7 +24,7 @@ from agentbench.workspace.diff.parse import parse
 from agentbench.workspace.diff.paths import path_problem, target_problem
 from tests.workspace.reference_git import commit_all, git, repository
 
-pytestmark = pytest.mark.req("E-05")
+pytestmark = [pytest.mark.req("E-05a"), pytest.mark.component]
 
 Files = Mapping[bytes, bytes | FileWrite]
 NUMBERS = b"".join(b"line %d\n" % number for number in range(60))
@@ -342,7 +342,7 @@ def test_empty_files_are_not_paired_as_renames() -> None:
     assert [change.change for change in extracted.files] == ["deleted", "added"]
 
 
-@pytest.mark.req("E-05")
+@pytest.mark.req("E-05a")
 def test_compare_reads_no_content() -> None:
     same = Entry(b"same", Kind.FILE, False, 1, "aa")
     before = [same, Entry(b"was", Kind.FILE, False, 1, "bb")]

@@ -19,7 +19,7 @@ from agentbench.workspace.diff.file_patch import Op, PatchLimits, changed_paths
 from agentbench.workspace.diff.headers import quote, unquote
 from agentbench.workspace.diff.parse import parse
 
-pytestmark = pytest.mark.req("T-03")
+pytestmark = [pytest.mark.req("T-03"), pytest.mark.component]
 
 MODIFY = b"diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"
 BASE = MemoryTree({b"f": b"a\n"})
@@ -127,7 +127,7 @@ def test_file_cannot_become_a_symlink_in_one_entry() -> None:
         plan_writes(parse(b"diff --git a/f b/f\nnew mode 120000\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"), BASE)
 
 
-@pytest.mark.req("G-03")
+@pytest.mark.req("G-03a")
 def test_added_conflict_markers_are_rejected() -> None:
     markers = b"+<<<<<<< HEAD\n+a\n+=======\n+b\n+>>>>>>> other\n"
     with pytest.raises(PatchInvalid, match="conflict markers"):

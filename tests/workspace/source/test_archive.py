@@ -25,7 +25,7 @@ from agentbench.workspace.source.materialize import SourceLimits
 from agentbench.workspace.source.snapshot import Snapshot, Snapshots
 from tests.workspace.tasks import files, snapshots, task
 
-pytestmark = pytest.mark.req("C-03")
+pytestmark = [pytest.mark.req("C-03b"), pytest.mark.component]
 
 Entry = tuple[str, bytes | None, dict[str, object]]
 

@@ -21,7 +21,7 @@ from tests.workspace import child
 from tests.workspace.reference_git import commit_all, git, repository
 from tests.workspace.tasks import files, make_lock, objects, snapshots, task
 
-pytestmark = pytest.mark.req("C-03", "R-08")
+pytestmark = [pytest.mark.req("C-03a", "R-08"), pytest.mark.component]
 
 
 @pytest.fixture

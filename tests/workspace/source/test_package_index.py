@@ -19,7 +19,7 @@ from agentbench.workspace.source.package_index import find_release, open_release
 from tests.workspace.source.test_archive import EXPECTED, RELEASE
 from tests.workspace.tasks import files, snapshots, task
 
-pytestmark = pytest.mark.req("C-03", "C-17")
+pytestmark = [pytest.mark.req("C-03b", "C-17"), pytest.mark.component]
 
 DIGEST = hashlib.sha256(RELEASE).hexdigest()
 HTML = f'<a href="../../files/My_Pkg-1.0.tar.gz#sha256={DIGEST}">x</a><a href="../../files/my_pkg-2.0.tar.gz">y</a>'

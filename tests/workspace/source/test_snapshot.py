@@ -23,7 +23,7 @@ from tests.workspace.reference_git import commit_all, git
 from tests.workspace.reference_git import repository as make_repository
 from tests.workspace.tasks import files, make_lock, objects, snapshots, task
 
-pytestmark = pytest.mark.req("C-03")
+pytestmark = [pytest.mark.req("C-03c"), pytest.mark.component]
 
 
 @pytest.fixture

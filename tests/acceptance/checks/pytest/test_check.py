@@ -24,6 +24,8 @@ from tests.acceptance.toy import (
     patch_of,
 )
 
+pytestmark = pytest.mark.component
+
 FIX: Changes = {"src/toy/core.py": FIXED}
 
 

@@ -16,6 +16,8 @@ from agentbench.acceptance.checks.required_tests import Requirement, requirement
 from agentbench.core.command import Completed, Stream
 from agentbench.core.reasons import Outcome
 
+pytestmark = pytest.mark.component
+
 NONCE = "0123456789abcdef"
 CANARIES = Canaries("test_c.py", frozenset({"c1", "c2"}), frozenset({"c3"}), "")
 Record = list[object]
