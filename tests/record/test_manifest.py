@@ -10,6 +10,7 @@ from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import RecordError
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.manifest import Manifest, read_manifest, write_manifest
+from agentbench.record.manifest_problems import manifest_problems
 from agentbench.trace.redaction import Redactor
 from tests.record.samples import manifest
 
@@ -44,7 +45,7 @@ def test_manifest_has_the_fields_of_the_protocol(folder: AttemptFolder) -> None:
 
 
 def test_complete_manifest_has_no_problems(folder: AttemptFolder) -> None:
-    assert manifest(folder).problems() == ()
+    assert manifest_problems(manifest(folder)) == ()
 
 
 @pytest.mark.parametrize(
@@ -56,20 +57,21 @@ def test_complete_manifest_has_no_problems(folder: AttemptFolder) -> None:
         ({"package_managers": {}}, "observed.package_managers is missing"),
         ({"source": {"commit": "ffff"}}, "repository.commit: planned a1b2, observed ffff"),
         ({"source": {}}, "repository.commit: planned a1b2, observed None"),
+        ({"environment": {"TZ": "UTC"}}, "environment: planned none, observed TZ=UTC"),
         ({"seed": 1337}, "seed: planned 20260307, observed 1337"),
-        ({"backend": "docker"}, "sandbox.backend: planned bwrap, observed docker"),
+        ({"backend": "podman"}, "sandbox.backend: planned bwrap, observed podman"),
     ],
 )
 def test_missing_or_contradicting_field_is_a_problem(
     folder: AttemptFolder, observed: dict[str, Any], problem: str
 ) -> None:
-    assert manifest(folder, **observed).problems() == (problem,)
+    assert tuple(found.message for found in manifest_problems(manifest(folder, **observed))) == (problem,)
 
 
 def test_manifest_without_observation_is_a_problem(folder: AttemptFolder) -> None:
     whole = manifest(folder)
     bare = whole.model_copy(update={"protocol_manifest": whole.protocol_manifest.model_copy(update={"observed": None})})
-    assert len(bare.problems()) == 1
+    assert len(manifest_problems(bare)) == 1
 
 
 @pytest.mark.req("E-10a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +20,19 @@ LOCK_NAME = "task.lock.json"
 MAX_BYTES = 64 * 1024 * 1024
 
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+SUBMODULE = "submodule:"
+"""A snapshot's source has one key `submodule:PATH` per submodule, with its revision and its URL."""
+
+
+def submodule_revisions(source: Mapping[str, str]) -> dict[str, str]:
+    """Return the revision of every submodule in a snapshot's source, by path."""
+    return {
+        name.removeprefix(SUBMODULE): value.partition(" ")[0]
+        for name, value in source.items()
+        if name.startswith(SUBMODULE)
+    }
 
 
 class LockedSource(Model):
@@ -73,6 +87,17 @@ class Lock(Model):
     lockfiles: dict[str, str] = Field(default_factory=dict)
     """Digests of the dependency lock files in the base repository, by path."""
     env_digest: str | None = None
+    backend: str | None = None
+    """The sandbox backend that `env_digest` belongs to; None in locks of older versions."""
+
+    @property
+    def image_digest(self) -> str | None:
+        return self.image.digest if self.image is not None else None
+
+    def env_digest_for(self, backend: str) -> str | None:
+        """Return the digest of the prepared environment, or None if it was locked with another backend."""
+        locked_with = self.backend or ("docker" if self.image is not None else None)
+        return self.env_digest if backend == locked_with else None
 
 
 def read_lock(folder: Path) -> Lock | None:

@@ -32,6 +32,7 @@ class Resolution:
     protected: tuple[str, ...] | None = None
     lockfiles: Mapping[str, str] = field(default_factory=dict)
     env_digest: str | None = None
+    backend: str | None = None
 
 
 def make_lock(loaded: LoadedTask, resolved: Resolution) -> Lock:
@@ -57,6 +58,7 @@ def make_lock(loaded: LoadedTask, resolved: Resolution) -> Lock:
         scenario=loaded.scenario,
         lockfiles=dict(resolved.lockfiles),
         env_digest=resolved.env_digest,
+        backend=resolved.backend,
     )
     return draft.model_copy(update={"ids": identify(loaded.with_lock(draft))})
 

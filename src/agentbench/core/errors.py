@@ -11,6 +11,7 @@
     ├── TaskError             the task is at fault: the attempt is invalid, cause `task`
     │   ├── SourceError       the base repository cannot be fetched    → SETUP_FAILED
     │   ├── SetupFailed       a setup command failed                   → SETUP_FAILED
+    │   ├── LockMismatch      the task is not what its lock pins       → SETUP_FAILED
     │   └── BaselineNotFailing  the baseline passes                    → BASELINE_NOT_FAILING
     ├── AgentFault            the agent is at fault: its patch is graded as it is
     │   ├── PatchInvalid      the patch cannot be applied              → PATCH_INVALID
@@ -100,6 +101,10 @@ class SourceError(TaskError):
 
 class SetupFailed(TaskError):
     """A setup command failed."""
+
+
+class LockMismatch(TaskError):
+    """The base repository, the image or the prepared environment differs from what the task and its lock pin."""
 
 
 class BaselineNotFailing(TaskError):

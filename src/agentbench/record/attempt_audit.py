@@ -25,6 +25,7 @@ from agentbench.core.reasons import RunStatus
 from agentbench.policy.monitors import RuleSet
 from agentbench.record.attempt_folder import EVENTS, FILES, MANIFEST, content, evidence_files, hash_file
 from agentbench.record.manifest import Manifest, read_manifest
+from agentbench.record.manifest_problems import manifest_problems
 from agentbench.record.recompute import Recomputed, StoredEvidence
 from agentbench.record.retention import reducible
 from agentbench.record.schema import AttemptRecord
@@ -231,10 +232,13 @@ class _AttemptAuditor:
         if _scorable(record) and not self.trace.manifest_sha256:
             self.report("missing", EVENTS, "no identity_bound event: the attempt cannot be scored")
         try:
-            return read_manifest(path)
+            manifest = read_manifest(path)
         except RecordError as error:
             self.report("inconsistent", MANIFEST, error.message)
             return None
+        for problem in manifest_problems(manifest) if _scorable(record) else ():
+            self.report("inconsistent", MANIFEST, f"{problem.message}: the attempt cannot be scored")
+        return manifest
 
     def _check_patch(self, record: AttemptRecord) -> None:
         extracted = self.trace.patch

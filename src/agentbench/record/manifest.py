@@ -1,7 +1,6 @@
 """The manifest of an attempt: the plan and the observed environment, written before the agent acts.
 
-An unknown value is declared absent by an empty value. Required fields that are missing, and planned values that differ from
-the observed ones, make the attempt invalid; `problems` lists them.
+An unknown value is declared absent by an empty value. `manifest_problems` lists the fields that make an attempt invalid.
 """
 
 from __future__ import annotations
@@ -57,6 +56,10 @@ class PlannedCheck(Part):
 class SandboxPlan(Part):
     backend: str
     image: str | None = None
+    image_digest: str | None = None
+    """Digest of the image, if a lock pins it for this backend."""
+    env_digest: str | None = None
+    """Digest of the prepared environment, if a lock pins it for this backend."""
     workdir: str
     python: str | None = None
     network: str
@@ -155,7 +158,7 @@ class Observed(Part):
     snapshot: str
     """Content digest of the base repository."""
     source: dict[str, str]
-    """Origin of the base repository: resolved commit, submodules, archive digest."""
+    """Origin of the base repository: resolved commit, archive digest, `submodule:PATH` with revision and URL."""
     base_tree: str
     """Digest of the workspace after setup."""
     env_digest: str
@@ -203,46 +206,6 @@ class Manifest(Part):
     written_at: str
     replayable: bool = True
     protocol_manifest: ProtocolManifest
-
-    def problems(self) -> tuple[str, ...]:
-        """Return why the attempt cannot be scored: missing required fields, values that differ from the plan."""
-        planned, observed = self.protocol_manifest.planned, self.protocol_manifest.observed
-        if observed is None:
-            return ("observed is missing: setup did not finish",)
-        required = {
-            "snapshot": observed.snapshot,
-            "base_tree": observed.base_tree,
-            "env_digest": observed.env_digest,
-            "backend": observed.backend,
-            "enforcement": observed.enforcement,
-            "os": observed.os,
-            "package_managers": observed.package_managers,
-            "started_at": observed.started_at,
-        }
-        missing = [f"observed.{name} is missing" for name, value in required.items() if not value]
-        if planned.repository.kind != "none" and not any(check.mandatory for check in planned.acceptance):
-            missing.append("planned.acceptance has no mandatory check")
-        return (*missing, *_mismatches(planned, observed))
-
-
-def _mismatches(planned: Planned, observed: Observed) -> tuple[str, ...]:
-    repository = planned.repository
-    pairs: list[tuple[str, str | int | None, str | int | None]] = [
-        ("seed", planned.seed, observed.seed),
-        ("repository.commit", repository.commit, observed.source.get("commit")),
-        ("repository.sha256", repository.sha256, observed.source.get("sha256")),
-        ("repository.content", repository.content, observed.snapshot),
-        ("sandbox.backend", planned.sandbox.backend, observed.backend),
-    ]
-    return tuple(
-        f"{name}: planned {wanted}, observed {actual}"
-        for name, wanted, actual in pairs
-        if wanted is not None and wanted != "auto" and _bare(wanted) != _bare(actual)
-    )
-
-
-def _bare(value: str | int | None) -> str | int | None:
-    return value.removeprefix("sha256:") if isinstance(value, str) else value
 
 
 def write_manifest(path: Path, manifest: Manifest, *, redact: Redactor | None = None) -> str:

@@ -1,4 +1,9 @@
-"""Facts about a prepared environment, read once from inside a sandbox on it."""
+"""Facts about a prepared environment, observed from inside a sandbox on it.
+
+The host can change between runs: a new kernel, another package manager in a folder that sandboxes share. Everything that is
+cheap to ask is observed for every run. Versions of package managers are slow to ask for, so they are cached for the
+programs with the size and modification time that were found.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +11,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentbench.acceptance.cache import key_of
 from agentbench.core.command import Command
 from agentbench.record.durable import write_atomic
-from agentbench.sandbox.protocol import Backend, Prepared, SandboxSpec
+from agentbench.sandbox.protocol import Backend, Prepared, Sandbox, SandboxSpec
 
-# Prints one `key=value` line per fact. A tool that is missing prints nothing, and the manifest declares it absent.
-_SCRIPT = r"""
-. /etc/os-release 2>/dev/null; echo "os.name=${PRETTY_NAME:-unknown}"
+_TOOLS = "pip uv npm cargo go mvn"
+# Each script prints one `key=value` line per fact. A tool that is missing prints nothing, and the manifest declares it absent.
+_OBSERVE = rf"""
+. /etc/os-release 2>/dev/null; echo "os.name=${{PRETTY_NAME:-unknown}}"
 echo "os.kernel=$(uname -sr)"
 echo "os.machine=$(uname -m)"
-echo "locale.LANG=${LANG:-}"
-echo "locale.LC_ALL=${LC_ALL:-}"
-echo "locale.TZ=${TZ:-}"
+echo "locale.LANG=${{LANG:-}}"
+echo "locale.LC_ALL=${{LC_ALL:-}}"
+echo "locale.TZ=${{TZ:-}}"
 echo "python=$(python -V 2>&1)"
-for tool in pip uv npm cargo go mvn; do
+for tool in {_TOOLS}; do
+  program=$(command -v $tool) && echo "program.$tool=$program $(stat -Lc '%s %Y' "$program" 2>/dev/null)"
+done
+"""
+_VERSIONS = f"""
+for tool in {_TOOLS}; do
   version=$($tool --version 2>/dev/null) && echo "pm.$tool=$(echo "$version" | head -n 1)"
 done
 """
@@ -28,40 +40,59 @@ _MAX_LINE = 300
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentFacts:
-    """Operating system, package managers and locale inside a sandbox."""
+    """Operating system, package managers, locale and declared variables inside a sandbox."""
 
     os: Mapping[str, str] = field(default_factory=dict)
     package_managers: Mapping[str, str] = field(default_factory=dict)
     locale: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The variables that the task declares, as a command sees them."""
     python: str | None = None
 
 
 def read_environment_facts(backend: Backend, spec: SandboxSpec, prepared: Prepared, cache: Path) -> EnvironmentFacts:
-    """Read the facts from inside a sandbox, or from the cache: package managers are slow to print their versions.
+    """Observe the facts from inside a sandbox. `cache` keeps the versions of package managers.
 
     Raises:
         SandboxError: the harness failed.
     """
-    cached = cache / f"{backend.name}-{prepared.key.removeprefix('sha256:')}-{prepared.digest.removeprefix('sha256:')}"
-    try:
-        return _parse(cached.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        pass
     with backend.open(spec, prepared) as sandbox:
-        done = sandbox.run(Command(line=_SCRIPT, cwd="/", timeout_sec=60))
-    output = done.stdout.kept.decode("utf-8", "replace")
-    write_atomic(cached, output.encode())
-    return _parse(output)
-
-
-def _parse(output: str) -> EnvironmentFacts:
-    facts = dict(line[:_MAX_LINE].split("=", 1) for line in output.splitlines() if "=" in line)
+        facts = _parse(_run(sandbox, _OBSERVE))
+        programs = sorted(_with_prefix(facts, "program.").items())
+        key = key_of(backend.name, prepared.key, prepared.digest, *(f"{tool} {program}" for tool, program in programs))
+        versions = _cached(cache / f"package-managers-{key}", sandbox)
+        variables = _variables(sandbox)
     return EnvironmentFacts(
         os=_with_prefix(facts, "os."),
-        package_managers=_with_prefix(facts, "pm.") or {"none": "absent"},
+        package_managers=_with_prefix(_parse(versions), "pm.") or {"none": "absent"},
         locale={name: value for name, value in _with_prefix(facts, "locale.").items() if value},
+        environment={name: variables[name] for name in spec.env if name in variables},
         python=facts.get("python"),
     )
+
+
+def _cached(path: Path, sandbox: Sandbox) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        output = _run(sandbox, _VERSIONS)
+        write_atomic(path, output.encode())
+        return output
+
+
+def _variables(sandbox: Sandbox) -> dict[str, str]:
+    done = sandbox.run(Command(argv=("cat", "/proc/self/environ"), cwd="/", timeout_sec=60))
+    items = done.stdout.kept.decode("utf-8", "replace").split("\0")
+    return dict(item.split("=", 1) for item in items if "=" in item)
+
+
+def _run(sandbox: Sandbox, script: str) -> str:
+    done = sandbox.run(Command(line=script, cwd="/", timeout_sec=60))
+    return done.stdout.kept.decode("utf-8", "replace")
+
+
+def _parse(output: str) -> dict[str, str]:
+    return dict(line[:_MAX_LINE].split("=", 1) for line in output.splitlines() if "=" in line)
 
 
 def _with_prefix(facts: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from agentbench.acceptance.collect import collect
 from agentbench.acceptance.mutation.audit import Audit, audit
 from agentbench.acceptance.validation import TaskValidation, validate
 from agentbench.contract.load import LoadedTask
-from agentbench.contract.lock import Lock, LockedImage, LockedSource
+from agentbench.contract.lock import Lock, LockedImage, LockedSource, submodule_revisions
 from agentbench.contract.make_lock import Resolution, lockfiles, make_lock
 from agentbench.contract.problem import dotted
 from agentbench.contract.scorers import missing_unmodified_paths, unmodified_paths
@@ -108,19 +108,19 @@ def lock_task(task: LoadedTask, lab: Lab) -> Lock:
     prepared = lab.prepare(task)
     collected = collect(lab.grading_context(prepared))
     source = prepared.snapshot.source
-    submodules = {
-        name.removeprefix("submodule."): value for name, value in source.items() if name.startswith("submodule.")
-    }
     image_digest = prepared.environment.details.get("image_digest")
     image = task.task.environment.docker_image
     return make_lock(
         task,
         Resolution(
-            source=LockedSource(commit=source.get("commit"), submodules=submodules, digest=prepared.snapshot.digest),
+            source=LockedSource(
+                commit=source.get("commit"), submodules=submodule_revisions(source), digest=prepared.snapshot.digest
+            ),
             image=LockedImage(reference=image, digest=image_digest) if image and image_digest else None,
             checks=collected.checks,
             protected=collected.protected,
             lockfiles=lockfiles(prepared.snapshot.folder),
             env_digest=prepared.environment.digest,
+            backend=prepared.backend.name,
         ),
     )

@@ -9,7 +9,7 @@ import re
 from agentbench.agents.cli.agent import profile_of
 from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.contract.load import LoadedTask
-from agentbench.contract.lock import LockedSource
+from agentbench.contract.lock import Lock, LockedSource
 from agentbench.contract.schema import Environment, Repo
 from agentbench.core.ids import now_iso
 from agentbench.core.protocol import PROTOCOL_SEED
@@ -82,7 +82,7 @@ def _planned(attempt: Attempt, backend: Backend) -> Planned:
             for check in loaded.checks
         ),
         entrypoints=_entrypoints(loaded),
-        sandbox=_sandbox(environment, backend.name),
+        sandbox=_sandbox(environment, backend.name, loaded.lock),
         environment=environment.env,
         secrets=environment.secrets,
         variant=row.configuration.variant,
@@ -118,10 +118,12 @@ def _entrypoints(loaded: LoadedTask) -> Entrypoints:
     )
 
 
-def _sandbox(environment: Environment, backend: str) -> SandboxPlan:
+def _sandbox(environment: Environment, backend: str, lock: Lock | None) -> SandboxPlan:
     return SandboxPlan(
         backend=backend,
         image=environment.docker_image,
+        image_digest=lock.image_digest if lock is not None and backend == "docker" else None,
+        env_digest=lock.env_digest_for(backend) if lock is not None else None,
         workdir=environment.workdir,
         python=environment.python,
         network=environment.network_policy,
@@ -174,7 +176,7 @@ def _observed(row: PlanRow, task: PreparedTask, program: ProgramLayer | None) ->
         hardware=_hardware(),
         registries=tuple(filter(None, details.get("registries", "").split("\n"))),
         lockfiles=dict(prepared.lockfiles),
-        environment=dict(row.task.task.environment.env),
+        environment=dict(task.facts.environment),
         commands=tuple(
             ExecutedCommand(
                 phase="capture" if step.capture else "setup",
@@ -190,7 +192,7 @@ def _observed(row: PlanRow, task: PreparedTask, program: ProgramLayer | None) ->
         seed=row.seed,
         started_at=now_iso(),
         agent_program={} if program is None else program.described(),
-        notes=(*task.limits.notes, *_network_notes(row)),
+        notes=(*task.limits.notes, *_network_notes(row), *_lock_notes(row, prepared.backend)),
     )
 
 
@@ -203,6 +205,15 @@ def _network_notes(row: PlanRow) -> tuple[str, ...]:
         "by destination, count and digest; a replay gets no answers from the recording, so the agent phase is not replayable"
     )
     return (note,)
+
+
+def _lock_notes(row: PlanRow, backend: str) -> tuple[str, ...]:
+    lock = row.task.lock
+    if lock is None or lock.env_digest is None or lock.env_digest_for(backend) is not None:
+        return ()
+    return (
+        f"env_digest is not compared: the task was locked with {lock.backend or 'an older version'}, not {backend}",
+    )
 
 
 def _hardware() -> dict[str, str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from agentbench.acceptance.validation import baseline
 from agentbench.agents.cli.layer import ProgramLayer
-from agentbench.core.errors import BaselineNotFailing, HarnessError
+from agentbench.core.errors import BaselineNotFailing, HarnessError, LockMismatch
 from agentbench.core.ids import new_ulid
+from agentbench.record.manifest_problems import manifest_problems
 from agentbench.run.attempt.base import US, Attempt
 from agentbench.run.attempt.manifest import build_manifest
 from agentbench.run.lab import PreparedTask, config_class
@@ -56,7 +57,7 @@ def open_attempt(attempt: Attempt) -> None:
 
 
 def prepare(attempt: Attempt) -> PreparedTask:
-    """Prepare the base repository and its environment, and run the checks on it (the baseline)."""
+    """Prepare the base repository and its environment."""
     attempt.report_phase("setup")
 
     def record_step(step: SetupStep) -> None:
@@ -70,9 +71,6 @@ def prepare(attempt: Attempt) -> PreparedTask:
         attempt.setup_steps += prepared.environment.steps
         for index, step in enumerate(attempt.setup_steps):
             _record_step(attempt, index, step, cached=True)
-    if not attempt.terms.judged_only:
-        attempt.report_phase("baseline")
-        attempt.baseline = baseline(attempt.grading_context(prepared))
     return prepared
 
 
@@ -80,7 +78,7 @@ def bind_identity(attempt: Attempt, prepared: PreparedTask, program: ProgramLaye
     """Write the complete manifest, bind it to the log, and pack the task for replays.
 
     Raises:
-        BaselineNotFailing: the checks pass without any work.
+        LockMismatch: something differs from what the task or its lock pins.
         HarnessError: the manifest is incomplete or contradicts itself.
     """
     manifest = build_manifest(attempt, prepared.backend, prepared, program)
@@ -97,12 +95,30 @@ def bind_identity(attempt: Attempt, prepared: PreparedTask, program: ProgramLaye
         )
     )
     write_bundle(attempt.folder.path, pack(attempt.row.task, prepared.ids, prepared.snapshot.folder))
-    if attempt.baseline is not None and not attempt.baseline.failed_as_expected:
-        raise BaselineNotFailing(f"baseline already passes: {attempt.baseline.why}")
-    problems = manifest.problems()
+    problems = manifest_problems(manifest)
+    details = "; ".join(problem.message for problem in problems)
+    if problems and all(problem.task_at_fault for problem in problems):
+        remedy = f"restore what changed, or review it and run `ab task lock {attempt.row.task.folder}`"
+        raise LockMismatch(f"the task is not what its lock pins: {details}", remedy=remedy)
     if problems:
-        raise HarnessError(f"invalid manifest: {'; '.join(problems)}")
+        raise HarnessError(f"invalid manifest: {details}")
     attempt.log.sync()
+
+
+def require_failing_baseline(attempt: Attempt, prepared: PreparedTask) -> None:
+    """Run the checks on the base repository, where they must fail.
+
+    Raises:
+        BaselineNotFailing: the checks pass without any work.
+        TaskError: a check cannot be run on the base repository.
+        SandboxError: the sandbox failed.
+    """
+    if attempt.terms.judged_only:
+        return
+    attempt.report_phase("baseline")
+    attempt.baseline = baseline(attempt.grading_context(prepared))
+    if not attempt.baseline.failed_as_expected:
+        raise BaselineNotFailing(f"baseline already passes: {attempt.baseline.why}")
 
 
 def _record_step(attempt: Attempt, index: int, step: SetupStep, *, cached: bool) -> None:

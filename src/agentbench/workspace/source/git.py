@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from agentbench.contract.lock import SUBMODULE
 from agentbench.core.errors import SourceError
 from agentbench.core.package_settings import without_credentials
 from agentbench.tree.beneath import DIRECTORY, open_beneath
@@ -76,7 +77,7 @@ class GitSource:
     ) -> None:
         path, revision = submodule
         prefix, depth = nesting
-        name = f"submodule:{display_path(prefix + path)}"
+        name = f"{SUBMODULE}{display_path(prefix + path)}"
         if url is None:
             self._facts[name] = f"{revision} (no url in .gitmodules, left empty)"
             return
