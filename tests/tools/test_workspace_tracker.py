@@ -79,9 +79,8 @@ def test_command_changes_are_logged_with_digests_and_diff(
 def test_second_change_is_diffed_against_the_first(
     open_session: OpenSession, workspace: Path, folder_sandbox: FolderSandbox
 ) -> None:
-    fill(workspace, {"a": "1\n"})
     recorded = open_session()
-    recorded.session.apply_patch("--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n")
+    recorded.session.apply_patch("--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+2\n")
     folder_sandbox.on_run = does(lambda: fill(workspace, {"a": "3\n"}))
     recorded.session.run("x")
     folder_sandbox.on_run = does(lambda: fill(workspace, {"a": "4\n"}))

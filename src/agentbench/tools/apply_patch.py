@@ -59,6 +59,7 @@ def patch_workspace(context: ToolContext, patch: bytes, *, lenient: bool) -> Exe
         call_id=context.call_id,
         files=context.tracker.digests(changes),
         patch=context.recorder.excerpt(patch, limit=PATCH_SHOWN),
+        diff=context.tracker.diff(changes),
         fuzz=planned.fuzz,
         why=notes,
     )

@@ -13,7 +13,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentbench.tools.workspace_tracker import MAX_DIFFED_FILE, WorkspaceTracker
+from agentbench.tools.step_diffs import MAX_DIFFED_FILE
+from agentbench.tools.workspace_tracker import WorkspaceTracker
 from agentbench.tree.entry import Entry
 
 MAX_FILES = 1_000

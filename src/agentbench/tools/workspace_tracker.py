@@ -16,21 +16,17 @@ from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.event_recorder import EventRecorder
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError
+from agentbench.tools.step_diffs import MAX_DIFFED_FILE, StepDiffs
 from agentbench.trace.events import Excerpt, FileDigest, WorkspaceMutated
 from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
 from agentbench.tree.folder import FolderTree
 from agentbench.tree.limits import TreeTooLarge
-from agentbench.tree.memory import MemoryTree
 from agentbench.workspace.diff.apply import EntryLookup
 from agentbench.workspace.diff.compare import FileChange, Globs, compare
 from agentbench.workspace.diff.events import file_digest
-from agentbench.workspace.diff.extract import extract
 
 MAX_ENTRIES = 150_000
 MAX_FILES_IN_EVENT = 200
-MAX_DIFFED_FILE = 256 * 1024
-MAX_DIFFED = 512 * 1024
-MAX_KEPT = 4 * 1024 * 1024
 DIFF_SHOWN = 8_000
 
 
@@ -60,8 +56,9 @@ class WorkspaceTracker:
         self._entries: dict[bytes, Entry] = {}
         self._current = False
         self._known = False
-        self._kept: dict[str, bytes] = {}
-        self._kept_bytes = 0
+        self._steps = StepDiffs(lambda entry: None if base is None else _read(base, entry))
+        self._written: dict[str, bytes] = {}
+        """Contents that the harness wrote last, by digest."""
 
     def entries(self) -> dict[bytes, Entry]:
         """Return all current entries, sorted by path.
@@ -96,6 +93,7 @@ class WorkspaceTracker:
     def wrote(self, writes: Sequence[FileWrite]) -> Changes:
         """Account for writes made by the harness itself, without scanning the tree."""
         changes: list[FileChange] = []
+        self._written = {}
         for write in sorted(writes, key=lambda write: write.path):
             before = self._entries.get(write.path)
             after = write.entry()
@@ -106,7 +104,7 @@ class WorkspaceTracker:
                 self._entries.pop(write.path, None)
             else:
                 self._entries[write.path] = after
-                self._keep(after, write.data or b"")
+                self._written[after.sha256] = write.data or b""
         if any(change.before is None for change in changes):
             self._entries = dict(sorted(self._entries.items()))
         return Changes(tuple(changes))
@@ -157,13 +155,12 @@ class WorkspaceTracker:
             self._recorder.alert("workspace", "tree_limits", f"cannot tell what changed: {changes.problem}")
         if not changes.files:
             return 0
-        diff = self.diff(changes)
         return self._recorder.write(
             WorkspaceMutated(
                 call_id=call_id,
                 files=self.digests(changes),
                 omitted=max(len(changes.files) - MAX_FILES_IN_EVENT, 0),
-                diff=self._recorder.excerpt(diff, limit=DIFF_SHOWN) if diff else Excerpt(),
+                diff=self.diff(changes),
             )
         )
 
@@ -172,23 +169,10 @@ class WorkspaceTracker:
         ordered = sorted(changes.files, key=lambda change: change.generated)
         return [file_digest(change) for change in ordered[:MAX_FILES_IN_EVENT]]
 
-    def diff(self, changes: Changes) -> bytes:
+    def diff(self, changes: Changes) -> Excerpt:
         """Return the changes as a patch, without generated and large files, for which the digests must do."""
-        before, after = MemoryTree(), MemoryTree()
-        budget = MAX_DIFFED
-        for change in changes.files:
-            sizes = [entry.size for entry in (change.before, change.after) if entry is not None]
-            if change.generated or max(sizes) > MAX_DIFFED_FILE or sum(sizes) > budget:
-                continue
-            old, new = self._before(change.before), self._after(change.after)
-            if (old is None and change.before) or (new is None and change.after):
-                continue
-            budget -= sum(sizes)
-            if old is not None:
-                before.put(old)
-            if new is not None:
-                after.put(new)
-        return extract(before, after).patch
+        diff = self._steps.render(changes.files, self._new_content)
+        return self._recorder.excerpt(diff, limit=DIFF_SHOWN) if diff else Excerpt()
 
     def original(self, change: FileChange, *, max_bytes: int) -> FileWrite | None:
         """Return the write that restores a file to its base content, or None if that is not available."""
@@ -197,31 +181,9 @@ class WorkspaceTracker:
         content = _read(self._base, change.before, max_bytes) if self._base is not None else None
         return _write(change.before, content)
 
-    # --- contents -------------------------------------------------------------------------------------------------
-
-    def _before(self, entry: Entry | None) -> FileWrite | None:
-        if entry is None:
-            return None
-        content = self._kept.get(entry.sha256)
-        if content is None and self._base is not None:
-            content = _read(self._base, entry)
-        return _write(entry, content)
-
-    def _after(self, entry: Entry | None) -> FileWrite | None:
-        if entry is None:
-            return None
-        content = self._kept.get(entry.sha256)
-        if content is None:
-            content = _read(self._tree, entry)
-            if content is not None:
-                self._keep(entry, content)
-        return _write(entry, content)
-
-    def _keep(self, entry: Entry, content: bytes) -> None:
-        """Keep a content that the base does not have, for the diff of the next change."""
-        if len(content) <= MAX_DIFFED_FILE and self._kept_bytes + len(content) <= MAX_KEPT:
-            self._kept[entry.sha256] = content
-            self._kept_bytes += len(content)
+    def _new_content(self, entry: Entry) -> bytes | None:
+        content = self._written.get(entry.sha256)
+        return _read(self._tree, entry) if content is None else content
 
     def _mark_generated(self, changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
         return tuple(

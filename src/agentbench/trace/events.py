@@ -275,6 +275,9 @@ class PatchApplied(Payload):
     call_id: str | None
     files: list[FileDigest]
     patch: Excerpt
+    """The patch as it was given."""
+    diff: Excerpt = Field(default_factory=Excerpt)
+    """What a tool call's patch changed, as an exact diff; empty for the final patch."""
     fuzz: int = 0
     outcome: Outcome = Outcome.PASS
     why: str = ""
