@@ -1,4 +1,4 @@
-"""Write the evidence files that people open first: logs, tool calls, diffs, timings. All are derived from the events."""
+"""Write the evidence files that people open first: logs, conversation, tool calls, diffs, timings. All derive from the events."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from agentbench.core.errors import RecordError
 from agentbench.record.attempt_folder import MANIFEST, AttemptFolder
 from agentbench.record.manifest import read_manifest
 from agentbench.record.schema import ArtifactPaths
+from agentbench.run.attempt.conversation import conversation
 from agentbench.sandbox.protocol import SetupStep
 from agentbench.trace.events import (
     Excerpt,
+    LlmRequest,
+    LlmResponse,
+    PatchApplied,
     TestsFinished,
     TestsStarted,
     ToolCallFinished,
@@ -37,6 +41,9 @@ def write_evidence(
         failing = folder.write("logs/failing_stdout.txt", baseline.stdout)
         folder.write("logs/failing_stderr.txt", baseline.stderr)
     _write_environment(folder)
+    spoken = conversation(read_events(log, types={LlmRequest.type, LlmResponse.type}), folder.blobs())
+    if spoken:
+        folder.write("agent/conversation.jsonl", spoken)
     passing = _from_events(folder, log)
     return ArtifactPaths(task_dir=folder.task_dir, failing_stdout=failing, passing_stdout=passing)
 
@@ -73,9 +80,9 @@ def _from_events(folder: AttemptFolder, log: Path) -> str | None:
             case ToolCallStarted() | ToolCallFinished():
                 line = {"seq": event.seq, "type": event.type, **event.payload.model_dump(mode="json")}
                 calls.append(json.dumps(line, ensure_ascii=True).encode() + b"\n")
-            case WorkspaceMutated() if event.payload.diff.total_bytes:
+            case WorkspaceMutated(diff=diff) | PatchApplied(diff=diff) if diff.total_bytes:
                 diffs += 1
-                folder.write(f"diffs/step_{diffs:04}.patch", _text(folder, event.payload.diff))
+                folder.write(f"diffs/step_{diffs:04}.patch", _text(folder, diff))
             case TestsStarted():
                 commands[event.payload.step] = event.payload.command
             case TestsFinished():
