@@ -23,7 +23,10 @@ ITEMS = [
     {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
     {"type": "function_call", "call_id": "c1", "name": "run", "arguments": CALL.arguments_text},
 ]
-BLOCKS = [{"type": "text", "text": "I look."}, {"type": "tool_use", "id": "c1", "name": "run", "input": ARGUMENTS}]
+BLOCKS: list[dict[str, Any]] = [
+    {"type": "text", "text": "I look."},
+    {"type": "tool_use", "id": "c1", "name": "run", "input": ARGUMENTS},
+]
 
 REQUESTS: dict[Dialect, Any] = {
     Dialect.CHAT: {
