@@ -14,8 +14,10 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from agentbench.core.command import MIB, Command, Completed, Stream
+from agentbench.core.command import MIB, Command, Completed, ProcessCounts, Stream
 from agentbench.core.errors import SandboxError
+from agentbench.sandbox.observation import ObservedPrograms
+from agentbench.sandbox.protocol import ProcessObserver
 from agentbench.sandbox.server.capture import pack, unpack
 
 _STDIN_WINDOW = 1 * MIB
@@ -25,7 +27,7 @@ _MIN_FRAME_LIMIT = 8 * MIB
 _SEND_TIMEOUT_SEC = 60
 _ANSWER_MARGIN_SEC = 30.0
 """Added to a command's timeout, which the command server enforces."""
-_DONE_FIELDS = 18
+_DONE_FIELDS = 19
 _MAX_TIMEOUT_SEC = 1e9
 
 Callback = Callable[[bytes], None]
@@ -59,6 +61,9 @@ class _Call:
     def on_ack(self, count: int) -> None:
         """Ignored: only commands have stdin."""
 
+    def on_programs(self, entries: list[bytes]) -> None:
+        """Ignored: only commands start programs."""
+
     def settle(self, answer: list[bytes] | None) -> None:
         self.answer = answer
         self.done.set()
@@ -68,12 +73,18 @@ class CommandCall(_Call):
     """A command that was started and may still run."""
 
     def __init__(
-        self, channel: CommandChannel, name: bytes, command: Command, callbacks: tuple[Callback | None, ...]
+        self,
+        channel: CommandChannel,
+        name: bytes,
+        command: Command,
+        callbacks: tuple[Callback | None, ...],
+        observe: ProcessObserver | None,
     ) -> None:
         super().__init__()
         self._channel = channel
         self._name = name
         self._callbacks = dict(zip((b"1", b"2"), callbacks, strict=True))
+        self._programs = ObservedPrograms(observe) if observe is not None else None
         self._timeout_sec = min(command.timeout_sec + _ANSWER_MARGIN_SEC, threading.TIMEOUT_MAX)
         self._window = threading.Condition()
         self._unread = 0
@@ -87,6 +98,17 @@ class CommandCall(_Call):
             callback(data)
         except Exception as error:  # noqa: BLE001 - the reader serves other calls too; `wait` raises it
             self._callback_error = error
+
+    def on_programs(self, entries: list[bytes]) -> None:
+        if self._programs is not None:
+            self._programs.receive(entries)
+
+    @property
+    def programs_until_now(self) -> ProcessCounts | None:
+        """Return how many programs were seen of a command that got no answer. The last ones may be missing."""
+        if self._programs is None:
+            return None
+        return ProcessCounts(self._programs.started, max(1, self._programs.dropped), 0)
 
     def on_ack(self, count: int) -> None:
         with self._window:
@@ -124,12 +146,13 @@ class CommandCall(_Call):
             ChannelClosed: the answer will never come.
         """
         answer = self.wait_answer(self._timeout_sec, self._channel)
-        if self._callback_error is not None:
-            raise self._callback_error
+        error = self._callback_error or (self._programs.error if self._programs is not None else None)
+        if error is not None:
+            raise error
         try:
-            return _completed(answer)
-        except (ValueError, IndexError) as error:
-            raise ChannelClosed(f"the command server sent an invalid answer: {error}") from error
+            return _completed(answer, self._programs.dropped if self._programs is not None else 0)
+        except (ValueError, IndexError) as invalid:
+            raise ChannelClosed(f"the command server sent an invalid answer: {invalid}") from invalid
 
 
 class CommandChannel:
@@ -143,6 +166,7 @@ class CommandChannel:
         self._state = threading.Lock()
         self._frame_limit = _MIN_FRAME_LIMIT
         self._ready = threading.Event()
+        self._observation_problem = ""
         self.why = ""
         """Why the channel ended; empty while it is open."""
         self._reader = threading.Thread(target=self._read, name=f"channel-{name}", daemon=True)
@@ -156,6 +180,10 @@ class CommandChannel:
     def wait_ready(self, timeout_sec: float) -> bool:
         return self._ready.wait(timeout_sec) and not self.why
 
+    def observation_problem(self, timeout_sec: float) -> str:
+        """Return why the server cannot observe programs, or nothing if it can."""
+        return self._observation_problem if self.wait_ready(timeout_sec) else "the command server did not start"
+
     def start(
         self,
         command: Command,
@@ -163,13 +191,16 @@ class CommandChannel:
         open_stdin: bool,
         on_stdout: Callback | None = None,
         on_stderr: Callback | None = None,
+        observe: ProcessObserver | None = None,
     ) -> CommandCall:
         """
+        `observe`: only for a server that can observe programs.
+
         Raises:
             ChannelClosed: the command server has exited.
         """
         name = b"%d" % next(self._names)
-        call = CommandCall(self, name, command, (on_stdout, on_stderr))
+        call = CommandCall(self, name, command, (on_stdout, on_stderr), observe)
         self._expect(name, call, 2 * command.keep_bytes + command.side_bytes + MIB)
         first, rest = command.stdin[:_STDIN_CHUNK], command.stdin[_STDIN_CHUNK:]
         argv = command.argv or ("/bin/sh", "-c", command.line or "")
@@ -186,6 +217,7 @@ class CommandChannel:
             b"open" if open_stdin or rest else b"none",
             first,
             b"1" if live else b"0",
+            b"1" if observe is not None else b"0",
         ]
         call.on_ack(-len(first))
         self.send(request)
@@ -292,11 +324,12 @@ class CommandChannel:
     def _dispatch(self, fields: list[bytes]) -> None:
         verb = fields[0]
         if verb == b"ready":
+            self._observation_problem = fields[2].decode("utf-8", "replace")
             self._ready.set()
             return
         with self._state:
             call = self._calls.get(fields[1])
-            if call is not None and verb not in {b"out", b"ack"}:
+            if call is not None and verb not in {b"out", b"ack", b"seen"}:
                 del self._calls[fields[1]]
         if call is None:
             return
@@ -304,6 +337,8 @@ class CommandChannel:
             call.on_output(fields[2], fields[3])
         elif verb == b"ack":
             call.on_ack(int(fields[2]))
+        elif verb == b"seen":
+            call.on_programs(fields[2:])
         else:
             call.settle(fields[2:])
 
@@ -313,7 +348,7 @@ def _frame(fields: list[bytes]) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def _completed(fields: list[bytes]) -> Completed:
+def _completed(fields: list[bytes], dropped_here: int) -> Completed:
     if len(fields) != _DONE_FIELDS - 2:
         raise ValueError(f"{len(fields)} fields, expected {_DONE_FIELDS - 2}")
     code, died, killed, took_us, ooms, timed_out, side_truncated = fields[:7]
@@ -328,7 +363,15 @@ def _completed(fields: list[bytes]) -> Completed:
         stdout=_stream(fields[7:11]),
         stderr=_stream(fields[11:15]),
         side=fields[15],
+        processes=_process_counts(fields[16], dropped_here),
     )
+
+
+def _process_counts(field: bytes, dropped_here: int) -> ProcessCounts | None:
+    if not field:
+        return None
+    started, dropped, refused = map(int, field.split())
+    return ProcessCounts(started, dropped + dropped_here, refused)
 
 
 def _stream(fields: list[bytes]) -> Stream:

@@ -1,6 +1,7 @@
 """The system call filter of every sandbox: a deny list, assembled as classic BPF.
 
-Bubblewrap applies it (`--seccomp`); in a container the command server adds it to the engine's own.
+Bubblewrap applies it (`--seccomp`); in a container the command server adds it to the engine's own. In the agent phase
+the command server applies a variant that notifies it of denied calls and of every program that is about to start.
 
 It denies what namespaces and missing capabilities already forbid, where the kernel's own check has had bugs (mounting,
 modules, keys, BPF, userfaultfd, io_uring, new namespaces), and what they do not cover: socket families outside of
@@ -14,10 +15,12 @@ from __future__ import annotations
 import errno
 import platform
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW = 0x7FFF_0000
+_NOTIFY = 0x7FC0_0000
 _ERRNO = 0x0005_0000
 _NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24  # offsets in struct seccomp_data; arguments: low word, little endian
 _X32_BIT = 0x4000_0000
@@ -25,6 +28,7 @@ _X32_BIT = 0x4000_0000
 _NEW_NAMESPACES = 0x7E02_0080  # NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _ALLOWED_FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
+_PR_SET_DUMPABLE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,50 +36,57 @@ class Machine:
     arch: int
     clone: int
     clone3: int
+    execve: int
+    execveat: int
     ioctl: int
+    prctl: int
+    seccomp: int
     socket: int
     denied: tuple[int, ...]
+    classes: Mapping[int, str]
+    """Number -> class of every call that is denied, always or for some arguments."""
     has_x32: bool = False
 
 
-_DENIED = (
-    "acct 163 89, add_key 248 217, bpf 321 280, chroot 161 51, delete_module 176 106, finit_module 313 273, "
-    "init_module 175 105, kcmp 312 272, kexec_file_load 320 294, kexec_load 246 104, keyctl 250 219, "
-    "lookup_dcookie 212 18, migrate_pages 256 238, mount 165 40, move_pages 279 239, name_to_handle_at 303 264, "
-    "nfsservctl 180 42, open_by_handle_at 304 265, perf_event_open 298 241, pivot_root 155 41, quotactl 179 60, "
-    "reboot 169 142, request_key 249 218, setns 308 268, swapoff 168 225, swapon 167 224, syslog 103 116, "
-    "umount2 166 39, unshare 272 97, userfaultfd 323 282, vhangup 153 58"
-)
-"""Names and numbers of denied calls, on x86_64 and on aarch64."""
-_X86_64_ONLY = (173, 172)  # ioperm, iopl
-_NEW_CALLS = (
-    "io_uring_setup 425, io_uring_enter 426, io_uring_register 427, open_tree 428, move_mount 429, fsopen 430, "
-    "fsconfig 431, fsmount 432, fspick 433, mount_setattr 442, quotactl_fd 443, open_tree_attr 467"
-)
-"""Denied calls with a number from 424 on, which is the same on all architectures."""
+_DENIED = {
+    "bpf": "bpf 321 280",
+    "file_handles": "name_to_handle_at 303 264, open_by_handle_at 304 265",
+    "io_uring": "io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427",
+    "kernel_modules": "delete_module 176 106, finit_module 313 273, init_module 175 105, kexec_file_load 320 294, "
+    "kexec_load 246 104",
+    "keys": "add_key 248 217, keyctl 250 219, request_key 249 218",
+    "memory": "migrate_pages 256 238, move_pages 279 239, userfaultfd 323 282",
+    "mount": "chroot 161 51, fsconfig 431 431, fsmount 432 432, fsopen 430 430, fspick 433 433, mount 165 40, "
+    "mount_setattr 442 442, move_mount 429 429, open_tree 428 428, open_tree_attr 467 467, pivot_root 155 41, "
+    "umount2 166 39",
+    "namespaces": "setns 308 268, unshare 272 97",
+    "system": "acct 163 89, ioperm 173 -, iopl 172 -, nfsservctl 180 42, quotactl 179 60, quotactl_fd 443 443, "
+    "reboot 169 142, swapoff 168 225, swapon 167 224, syslog 103 116, vhangup 153 58",
+    "tracing": "kcmp 312 272, lookup_dcookie 212 18, perf_event_open 298 241",
+}
+"""Class -> names and numbers of denied calls, on x86_64 and on aarch64."""
 
 
-def _column(table: str, column: int) -> list[int]:
-    return [int(row.split()[column]) for row in table.split(", ")]
+def _denied(column: int) -> dict[int, str]:
+    """Return number -> class of the denied calls in a column of the table."""
+    rows = [(row.split()[column], name) for name, table in _DENIED.items() for row in table.split(", ")]
+    return {int(number): name for number, name in sorted(rows) if number != "-"}
+
+
+def _machine(column: int, **numbers: int) -> Machine:
+    denied = _denied(column)
+    by_argument = {numbers["clone"]: "namespaces", numbers["ioctl"]: "terminal", numbers["socket"]: "socket_family"}
+    return Machine(
+        denied=tuple(sorted(denied)), classes={**denied, **by_argument}, clone3=435, has_x32=column == 1, **numbers
+    )
 
 
 MACHINES = {
-    "x86_64": Machine(
-        arch=0xC000_003E,
-        clone=56,
-        clone3=435,
-        ioctl=16,
-        socket=41,
-        denied=(*sorted([*_column(_DENIED, 1), *_X86_64_ONLY]), *_column(_NEW_CALLS, 1)),
-        has_x32=True,
+    "x86_64": _machine(
+        1, arch=0xC000_003E, clone=56, execve=59, execveat=322, ioctl=16, prctl=157, seccomp=317, socket=41
     ),
-    "aarch64": Machine(
-        arch=0xC000_00B7,
-        clone=220,
-        clone3=435,
-        ioctl=29,
-        socket=198,
-        denied=(*sorted(_column(_DENIED, 2)), *_column(_NEW_CALLS, 1)),
+    "aarch64": _machine(
+        2, arch=0xC000_00B7, clone=220, execve=221, execveat=281, ioctl=29, prctl=167, seccomp=277, socket=198
     ),
 }
 
@@ -83,8 +94,9 @@ MACHINES = {
 class _Program:
     """Instructions of classic BPF. Jumps are relative and come right before the instructions that they skip."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, notify: bool) -> None:
         self._code = bytearray()
+        self._notify = notify
 
     def add(self, code: int, value: int, if_true: int = 0, if_false: int = 0) -> None:
         self._code += struct.pack("<HBBI", code, if_true, if_false, value)
@@ -96,7 +108,12 @@ class _Program:
         self.add(_RET, value)
 
     def deny(self, number: int) -> None:
-        self.add(_RET, _ERRNO | number)
+        """Refuse the call. If the command server listens, it counts the call and refuses it."""
+        self.return_value(_NOTIFY if self._notify else _ERRNO | number)
+
+    def answer(self, number: int) -> None:
+        """Return an error, or 0 for success, without executing the call."""
+        self.return_value(_ERRNO | number)
 
     def bytes(self) -> bytes:
         return bytes(self._code)
@@ -106,30 +123,49 @@ def supported() -> bool:
     return platform.machine() in MACHINES
 
 
-def assemble(machine: Machine | None = None) -> bytes:
-    """Return the filter as `struct sock_filter[]`, empty (no filter) on an architecture without a table."""
+def assemble(machine: Machine | None = None, *, notify: bool = False) -> bytes:
+    """Return the filter as `struct sock_filter[]`, empty (no filter) on an architecture without a table.
+
+    `notify`: return the variant for a command server that listens. Without a listener its calls fail with ENOSYS.
+    """
     machine = machine or MACHINES.get(platform.machine())
     if machine is None:
         return b""
-    program = _Program()
+    program = _Program(notify=notify)
     program.load(_ARCH)
     program.add(_JEQ, machine.arch, if_true=1)
-    program.deny(errno.ENOSYS)  # a 32-bit program, which uses other numbers
+    program.answer(errno.ENOSYS)  # a 32-bit program, which uses other numbers
     program.load(_NR)
     if machine.has_x32:
         program.add(_JGE, _X32_BIT, if_false=1)
-        program.deny(errno.ENOSYS)
+        program.answer(errno.ENOSYS)
+    if notify:
+        _notify_of_programs(program, machine)
     for number in machine.denied:
         program.add(_JEQ, number, if_false=1)
         program.deny(errno.EPERM)
     # clone3 passes its flags in memory, which a filter cannot read. Callers fall back to clone.
     program.add(_JEQ, machine.clone3, if_false=1)
-    program.deny(errno.ENOSYS)
+    program.answer(errno.ENOSYS)
     _deny_new_namespaces(program, machine)
     _deny_terminal_input(program, machine)
     _deny_socket_families(program, machine)
     program.return_value(_ALLOW)
     return program.bytes()
+
+
+def _notify_of_programs(program: _Program, machine: Machine) -> None:
+    for number in (machine.execve, machine.execveat):
+        program.add(_JEQ, number, if_false=1)
+        program.return_value(_NOTIFY)
+    # The memory of a process that made itself undumpable could not be read. Let it believe that it did.
+    program.add(_JEQ, machine.prctl, if_false=6)
+    program.load(_ARG0)
+    program.add(_JEQ, _PR_SET_DUMPABLE, if_false=3)
+    program.load(_ARG1)
+    program.add(_JEQ, 0, if_false=1)
+    program.answer(0)
+    program.return_value(_ALLOW)
 
 
 def _deny_new_namespaces(program: _Program, machine: Machine) -> None:

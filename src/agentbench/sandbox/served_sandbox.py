@@ -12,12 +12,14 @@ from agentbench.core.errors import PatchInvalid
 from agentbench.sandbox.cgroups import cpu_seconds, megabytes, oom_kills
 from agentbench.sandbox.command_channel import ChannelClosed, CommandCall, CommandChannel
 from agentbench.sandbox.memory_limit import MemoryGauge
+from agentbench.sandbox.observation import denied_by_class
 from agentbench.sandbox.protocol import ProcessObserver, RunningCommand, Usage
 from agentbench.sandbox.server.capture import pack
 from agentbench.tree.entry import FileWrite
 
 _SIGKILL = 9
 _WRITE_BYTES = 256 * 1024
+_READY_SEC = 60.0
 
 
 class ServedSandbox(ABC):
@@ -98,14 +100,17 @@ class ServedSandbox(ABC):
 
     @property
     def observation_problem(self) -> str | None:
-        return "not implemented"
+        return self._channel.observation_problem(_READY_SEC) or None
 
     def denied_calls(self) -> Mapping[str, int]:
-        return {}
+        try:
+            return denied_by_class(self._channel.ask(b"denied"))
+        except (ChannelClosed, ValueError):
+            return {}
 
     def run(self, command: Command, *, observe: ProcessObserver | None = None) -> Completed:
         try:
-            call = self._channel.start(command, open_stdin=False)
+            call = self._channel.start(command, open_stdin=False, observe=self._if_possible(observe))
         except ChannelClosed as error:
             return self._on_channel_closed(str(error))
         return self.wait_for(call)
@@ -119,16 +124,25 @@ class ServedSandbox(ABC):
         observe: ProcessObserver | None = None,
     ) -> RunningCommand:
         try:
-            call = self._channel.start(command, open_stdin=True, on_stdout=on_stdout, on_stderr=on_stderr)
+            call = self._channel.start(
+                command,
+                open_stdin=True,
+                on_stdout=on_stdout,
+                on_stderr=on_stderr,
+                observe=self._if_possible(observe),
+            )
         except ChannelClosed as error:
             return _EndedCommand(self._on_channel_closed(str(error)))
         return _StartedCommand(self, call)
+
+    def _if_possible(self, observe: ProcessObserver | None) -> ProcessObserver | None:
+        return observe if observe is not None and self.observation_problem is None else None
 
     def wait_for(self, call: CommandCall) -> Completed:
         try:
             return self._add_oom_status(call.wait())
         except ChannelClosed as error:
-            return self._on_channel_closed(str(error))
+            return replace(self._on_channel_closed(str(error)), processes=call.programs_until_now)
 
     def write_files(self, files: Sequence[FileWrite]) -> None:
         try:

@@ -15,7 +15,7 @@ from agentbench.core.errors import SandboxError
 from agentbench.process import run_host
 from agentbench.sandbox.environments.interpreter import Interpreter
 
-_MODULES = ("capture", "job", "process_tree", "server")
+_MODULES = ("capture", "job", "process_tree", "exec_observer", "server")
 _OWN_IMPORT = re.compile(r"^from agentbench\.sandbox\.server\.\w+ import (\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
 _FUTURE = "from __future__ import annotations\n"
 _COMPILE = (

@@ -17,7 +17,7 @@ from agentbench.core.errors import SandboxError, SandboxUnavailable
 from agentbench.core.ids import new_ulid
 from agentbench.sandbox import seccomp
 from agentbench.sandbox.bwrap.environments import BwrapEnvironments
-from agentbench.sandbox.bwrap.etc_folder import etc_folder
+from agentbench.sandbox.bwrap.etc_folder import SERVER_DIR, etc_folder
 from agentbench.sandbox.bwrap.host_features import (
     bwrap_version,
     in_initial_namespace,
@@ -34,6 +34,7 @@ from agentbench.sandbox.environments.interpreter import Interpreter
 from agentbench.sandbox.environments.layers import LayerStore, tree_bytes
 from agentbench.sandbox.environments.prepare import Preparer
 from agentbench.sandbox.memory_limit import MEMORY_NOTE, MemoryMonitor
+from agentbench.sandbox.observation import is_wanted, server_options
 from agentbench.sandbox.protocol import LimitReport, Limits, Prepared, Sandbox, SandboxSpec, SetupPlan, SetupStep
 from agentbench.sandbox.remedies import INSTALL_BWRAP, start_failure_remedy
 
@@ -194,8 +195,8 @@ class BwrapBackend:
             etc=self._etc_for(python),
             binds=[*((Path(root), root) for root in python.roots), *params.binds]
             + [(mount.source.absolute(), mount.target) for mount in spec.mounts],
-            server_options=_server_options(spec.limits, supervisor.cgroups),
-            seccomp=bool(self._filter),
+            server_options=_server_options(spec, supervisor.cgroups),
+            seccomp=bool(self._filter) and not is_wanted(spec.phase),
             can_disable_userns=bwrap_version(self._program) >= _DISABLES_USERNS,
         )
         # Bubblewrap and the command server are two processes on top of the limit.
@@ -254,11 +255,11 @@ def _resource_limits(limits: Limits, *, on_disk: bool) -> list[tuple[int, int]]:
     return resource_limits
 
 
-def _server_options(limits: Limits, cgroups: Cgroups) -> dict[str, str]:
-    """Return the limits that the command server enforces because no cgroup does."""
-    options = {}
+def _server_options(spec: SandboxSpec, cgroups: Cgroups) -> dict[str, str]:
+    """Return how the command server observes programs, and the limits that it enforces because no cgroup does."""
+    options = server_options(spec.phase, SERVER_DIR)
     if "pids" not in cgroups.controllers:
-        options["nproc"] = str(limits.pids + 1)
+        options["nproc"] = str(spec.limits.pids + 1)
     if "memory" not in cgroups.controllers:
-        options["memory"] = str(limits.memory_mb * MIB)
+        options["memory"] = str(spec.limits.memory_mb * MIB)
     return options

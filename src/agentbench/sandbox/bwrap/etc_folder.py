@@ -10,11 +10,12 @@ import os
 import shutil
 from pathlib import Path
 
-from agentbench.core.canonical import Json, digest
+from agentbench.core.canonical import Json, digest, sha256_hex
 from agentbench.core.errors import SandboxError
 from agentbench.core.ids import new_ulid
 from agentbench.sandbox.environments.interpreter import Interpreter
 from agentbench.sandbox.layout import HOME, INNER_ID
+from agentbench.sandbox.observation import filter_files
 from agentbench.sandbox.server_bundle import bundle_digest, compile_server
 
 SERVER_DIR = "/etc/agentbench"
@@ -45,7 +46,8 @@ def etc_folder(state: Path, interpreter: Interpreter) -> Path:
     Raises:
         SandboxError: it cannot be written.
     """
-    key = digest([interpreter.identity, bundle_digest(), dict(_FILES), _host_file_stamps()])
+    filters = {name: sha256_hex(content) for name, content in filter_files().items()}
+    key = digest([interpreter.identity, bundle_digest(), dict(_FILES), _host_file_stamps(), filters])
     folder = state / "etc" / key.removeprefix("sha256:")[:24]
     if not folder.is_dir():
         try:
@@ -75,7 +77,10 @@ def _build(folder: Path, interpreter: Interpreter) -> None:
         (building / name).mkdir(exist_ok=True)
     for name in _COPIED:
         _copy(Path("/etc") / name, building / name)
-    compile_server(interpreter, building / SERVER_DIR.removeprefix("/etc/"))
+    server = building / SERVER_DIR.removeprefix("/etc/")
+    compile_server(interpreter, server)
+    for name, content in filter_files().items():
+        _put(server / name, content)
     for path in [building, *building.rglob("*")]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() else 0o644)

@@ -54,6 +54,7 @@ class BwrapOptions:
     """(host path, path inside), read-only."""
     server_options: Mapping[str, str] = field(default_factory=dict)
     seccomp: bool = True
+    """Bubblewrap applies the system call filter. A command server that observes programs applies its own."""
     can_disable_userns: bool = True
     """Bubblewrap 0.8 or newer. The system call filter refuses new namespaces as well."""
 

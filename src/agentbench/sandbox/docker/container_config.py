@@ -11,6 +11,7 @@ from agentbench.core.command import MIB
 from agentbench.sandbox import seccomp
 from agentbench.sandbox.docker.channel_socket import SOCKET_NAME
 from agentbench.sandbox.layout import COMMAND_ENV, ENV_DIR, HOME, INNER_ID, refuse_system_path
+from agentbench.sandbox.observation import PLAIN_FILTER, server_options
 from agentbench.sandbox.protocol import SandboxSpec
 from agentbench.tree.entry import Entry
 
@@ -18,8 +19,6 @@ SERVER_DIR = "/opt/agentbench"
 CHANNEL_DIR = f"{SERVER_DIR}/link"
 SEEDS_DIR = f"{SERVER_DIR}/seeds"
 BUNDLED_PYTHON_DIR = f"{SERVER_DIR}/python"
-FILTER = f"{SERVER_DIR}/filter"
-"""The harness's system call filter, which the server adds to the engine's own. Engines differ in theirs."""
 USER = f"{INNER_ID}:{INNER_ID}"
 _OPEN_FILES = 16384
 _SYSTEM_TREES = (
@@ -78,7 +77,7 @@ def container_config(
         "Image": params.image,
         "Entrypoint": list(params.python),
         "Cmd": [
-            *_server_arguments(spec.workdir),
+            *_server_arguments(spec),
             *([] if engine_limits_memory else [f"memory={spec.limits.memory_mb * MIB}"]),
         ],
         "User": USER,
@@ -104,11 +103,13 @@ def container_config(
     }
 
 
-def _server_arguments(workdir: str) -> list[str]:
-    arguments = [f"socket={CHANNEL_DIR}/{SOCKET_NAME}", f"workdir={workdir}", f"server_dir={SERVER_DIR}"]
+def _server_arguments(spec: SandboxSpec) -> list[str]:
+    options = {"socket": f"{CHANNEL_DIR}/{SOCKET_NAME}", "workdir": spec.workdir, "server_dir": SERVER_DIR}
+    options |= server_options(spec.phase, SERVER_DIR)
     if seccomp.supported():
-        arguments.append(f"filter={FILTER}")
-    return ["-I", "-S", f"{SERVER_DIR}/server.pyc", *arguments]
+        # The server adds the harness's filter to the engine's own. Engines differ in theirs.
+        options["filter"] = f"{SERVER_DIR}/{PLAIN_FILTER}"
+    return ["-I", "-S", f"{SERVER_DIR}/server.pyc", *(f"{key}={value}" for key, value in options.items())]
 
 
 def environment(image_env: Sequence[str], contract_env: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,6 @@ from typing import Any
 from agentbench.core.canonical import Json, digest, sha256_hex
 from agentbench.core.errors import SandboxError, SandboxUnavailable, SetupFailed
 from agentbench.core.ids import new_ulid
-from agentbench.sandbox import seccomp
 from agentbench.sandbox.docker import bundled_python, labels
 from agentbench.sandbox.docker.container_config import BUNDLED_PYTHON_DIR, SEEDS_DIR, SERVER_DIR, seeded_folders
 from agentbench.sandbox.docker.engine import Engine, NoSuchImage
@@ -24,6 +23,7 @@ from agentbench.sandbox.docker.tarball import copy_into, write_files
 from agentbench.sandbox.environments.failed_setups import FailedSetups, SetupIdentity
 from agentbench.sandbox.environments.layers import LayerStore
 from agentbench.sandbox.layout import ENV_DIR, HOME, INNER_ID
+from agentbench.sandbox.observation import filter_files
 from agentbench.sandbox.protocol import SandboxSpec, SetupStep
 from agentbench.sandbox.server_bundle import module_source, server_source, walker_source
 
@@ -205,7 +205,7 @@ class Images:
             "walker.py": walker_source(),
             "prepare_image.py": module_source("prepare_image"),
         }
-        files = {name: text.encode() for name, text in sources.items()} | {"filter": seccomp.assemble()}
+        files = {name: text.encode() for name, text in sources.items()} | filter_files()
         contents: list[Json] = [[name, sha256_hex(content)] for name, content in sorted(files.items())]
         volumes: list[Json] = ["flat"] if image["Config"].get("Volumes") else []
         key = digest([_SCHEMA, image["Id"], contents, *volumes]).removeprefix("sha256:")[:24]

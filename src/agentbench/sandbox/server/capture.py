@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 CHUNK = 65536
 
 
@@ -21,6 +23,25 @@ def unpack(body: bytes) -> list[bytes]:
 
 def number(value: int) -> bytes:
     return b"%d" % value
+
+
+class LogBudget:
+    """Bounds the size of a log: so many bytes at once, and so many per second after that."""
+
+    def __init__(self, burst: int = 8 << 20, per_sec: int = 64 << 10) -> None:
+        self.burst = burst
+        self.per_sec = per_sec
+        self.credit = float(burst)
+        self.since = time.monotonic()
+
+    def available(self) -> bool:
+        now = time.monotonic()
+        self.credit = min(self.burst, self.credit + (now - self.since) * self.per_sec)
+        self.since = now
+        return self.credit > 0
+
+    def spend(self, size: int) -> None:
+        self.credit -= size
 
 
 class Hash:

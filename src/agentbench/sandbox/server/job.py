@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import posix
 import time
 
@@ -16,7 +17,7 @@ ENOENT = 2
 
 class Job:
     def __init__(self, name: bytes, request: list[bytes]) -> None:
-        timeout_us, keep, side, self.cwd, argv, env, stdin_mode, stdin, live = request
+        timeout_us, keep, side, self.cwd, argv, env, stdin_mode, stdin, live, observed = request
         self.name = name
         self.argv = unpack(argv)
         self.env = unpack(env)
@@ -26,11 +27,13 @@ class Job:
         self.err = Capture(int(keep), b"2")
         self.side = SideCapture(int(side)) if side else None
         self.live = live == b"1"
+        self.observed = observed == b"1"
         self.pipes: dict[int, Capture | SideCapture] = {}
         self.stdin_fd = -1
         self.stdin = bytearray(stdin)
         self.stdin_open = stdin_mode == b"open"
         self.has_stdin = self.stdin_open or bool(stdin)
+        self.program = b""
         self.pid = 0
         self.status: int | None = None
         self.grace_until = 0.0
@@ -38,26 +41,31 @@ class Job:
         self.killed = 0
         self.ooms = 0
 
-    def start(self, base: dict[bytes, bytes], null: int) -> None:
-        """Spawn the command in its own session. If that fails, the failure is the result."""
+    def start(self, base: dict[bytes, bytes], null: int, *, fork: bool) -> None:
+        """Start the command in its own session. If that fails, the failure is the result.
+
+        `fork`: do not wait until the program was executed, because the server has to answer that call of its child.
+        """
         child_fds: list[int] = []
         try:
             posix.chdir(self.cwd)
-            self.spawn(base, null, child_fds)
-        except OSError as error:
-            self.fail_to_start(error.strerror or str(error), 127 if self.pid == 0 and error.errno == ENOENT else 126)
-        except ValueError as error:
-            self.fail_to_start(str(error), 126)
+            self.spawn(base, null, child_fds, fork=fork)
+        except (OSError, ValueError) as error:
+            self.fail_to_start(error)
         finally:
             posix.chdir("/")
             for fd in child_fds:
                 posix.close(fd)
 
-    def fail_to_start(self, why: str, code: int) -> None:
-        self.err.feed(b"cannot start in " + self.cwd + b": " + why.encode("utf-8", "replace") + b"\n")
-        self.status = code << 8
+    def fail_to_start(self, error: Exception) -> None:
+        self.err.feed(self.start_failure(error))
+        self.status = exit_code(error) << 8
 
-    def spawn(self, base: dict[bytes, bytes], null: int, child_fds: list[int]) -> None:
+    def start_failure(self, error: Exception) -> bytes:
+        why = getattr(error, "strerror", None) or str(error)
+        return b"cannot start in " + self.cwd + b": " + why.encode("utf-8", "replace") + b"\n"
+
+    def spawn(self, base: dict[bytes, bytes], null: int, child_fds: list[int], *, fork: bool) -> None:
         """`child_fds` collects the descriptors that only the child needs, for the caller to close."""
         env = dict(base)
         env[b"PWD"] = self.cwd
@@ -70,24 +78,46 @@ class Job:
             stdin, self.stdin_fd = posix.pipe()
             child_fds.append(stdin)
             posix.set_blocking(self.stdin_fd, False)
-        actions = [(posix.POSIX_SPAWN_DUP2, stdin, 0)]
+        targets = [(stdin, 0)]
         for capture, target in ((self.out, 1), (self.err, 2), (self.side, 3)):
             if capture is not None:
                 reader, writer = posix.pipe()
                 child_fds.append(writer)
                 posix.set_blocking(reader, False)
                 self.pipes[reader] = capture
-                actions.append((posix.POSIX_SPAWN_DUP2, writer, target))
+                targets.append((writer, target))
         if self.side is not None:
             env[b"AB_RESULT_FD"] = b"3"
         argv = self.argv
         if argv[:2] == [b"/bin/sh", b"-c"] and len(argv[2]) > MAX_ARGUMENT:
             child_fds.append(script_file(argv[2]))
-            actions.append((posix.POSIX_SPAWN_DUP2, child_fds[-1], 9))
+            targets.append((child_fds[-1], 9))
             argv = [b"/bin/sh", b"/dev/fd/9"]
-        self.pid = posix.posix_spawn(
-            find_program(argv[0], env), argv, env, file_actions=actions, setsid=True, setsigdef=DEFAULT_SIGNALS
-        )
+        self.program = find_program(argv[0], env)
+        if not fork:
+            actions = [(posix.POSIX_SPAWN_DUP2, fd, target) for fd, target in targets]
+            self.pid = posix.posix_spawn(
+                self.program, argv, env, file_actions=actions, setsid=True, setsigdef=DEFAULT_SIGNALS
+            )
+            return
+        self.pid = posix.fork()
+        if not self.pid:
+            self.become(argv, env, targets)
+
+    def become(self, argv: list[bytes], env: dict[bytes, bytes], targets: list[tuple[int, int]]) -> None:
+        """Turn this forked child into the program. Never returns."""
+        try:
+            for fd, target in targets:
+                posix.dup2(fd, target)
+            posix.setsid()
+            for signal in DEFAULT_SIGNALS:
+                _signal.signal(signal, _signal.SIG_DFL)
+            posix.execve(self.program, argv, env)
+        except (OSError, ValueError) as error:
+            posix.write(2, self.start_failure(error))
+            posix._exit(exit_code(error))  # noqa: SLF001 - the module has no public name for it
+        finally:
+            posix._exit(126)  # noqa: SLF001 - the module has no public name for it
 
     def result(self) -> list[bytes]:
         code, signal = b"", b""
@@ -102,6 +132,11 @@ class Job:
         flags = [b"1" if self.timed_out else b"0", b"1" if truncated else b"0"]
         head = [b"done", self.name, code, signal, number(self.killed), number(duration_us), number(self.ooms)]
         return head + flags + self.out.fields() + self.err.fields() + [side]
+
+
+def exit_code(error: Exception) -> int:
+    """Return the exit code that a shell gives a program that did not start."""
+    return 127 if isinstance(error, FileNotFoundError) else 126
 
 
 def find_program(program: bytes, env: dict[bytes, bytes]) -> bytes:

@@ -22,6 +22,7 @@ import sys
 import time
 
 from agentbench.sandbox.server.capture import CHUNK, number, pack, unpack
+from agentbench.sandbox.server.exec_observer import ExecObserver, observation_problem
 from agentbench.sandbox.server.job import Job
 from agentbench.sandbox.server.process_tree import (
     freeable_kb,
@@ -46,6 +47,7 @@ DYING_SEC = 2.0
 SIGINT, SIGCHLD = 2, 17
 PR_SET_DUMPABLE = 4
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+SECCOMP_SET_MODE_FILTER, SECCOMP_NEW_LISTENER, SECCOMP_WAIT_KILLABLE = 1, 1 << 3, 1 << 5
 if False:  # for type checkers; the imports would slow every sandbox's start
     from collections.abc import Callable
 
@@ -69,6 +71,8 @@ class Server:
         self.outbox: list[bytes] = []
         self.outbox_size = 0
         self.jobs: dict[bytes, Job] = {}
+        self.observer: ExecObserver | None = None
+        self.observation_problem = ""
         self.paused: set[int] = set()
         self.batches: dict[bytes, Batch] = {}
         self.walks: dict[bytes, Walk] = {}
@@ -89,9 +93,8 @@ class Server:
             posix.set_blocking(fd, False)
         _signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
         _signal.signal(SIGCHLD, lambda *_: None)
-        self.handlers[wakeup_reader] = lambda _: drain(wakeup_reader)
-        self.poll.register(wakeup_reader, select.EPOLLIN)
-        self.send([b"ready", sys.version.split()[0].encode()])
+        self.watch(wakeup_reader, select.EPOLLIN, lambda _: drain(wakeup_reader))
+        self.send([b"ready", sys.version.split()[0].encode(), self.observation_problem.encode()])
         while True:
             try:
                 self.run_once()
@@ -110,6 +113,8 @@ class Server:
             self.check_memory(now)
         for job in list(self.jobs.values()):
             self.check_job(job, now)
+        if self.observer is not None:
+            self.observer.flush()
 
     def poll_timeout(self) -> float:
         if not self.jobs:
@@ -138,8 +143,10 @@ class Server:
                 pass
             self.drop_pipe(job, fd)
         self.drop_stdin(job)
+        reap(self.jobs, GRACE_SEC)
+        counts = self.observer.finish(job) if self.observer is not None else b""
         del self.jobs[job.name]
-        self.send(job.result())
+        self.send([*job.result(), counts])
 
     def check_memory(self, now: float) -> None:
         """Enforce the memory limit where no cgroup does."""
@@ -166,10 +173,12 @@ class Server:
         job.cwd = job.cwd or self.workdir
         self.set_oom_score(CHILD_OOM_SCORE)
         try:
-            job.start(self.env, self.null)
+            job.start(self.env, self.null, fork=self.observer is not None)
         finally:
             self.set_oom_score(self.own_score)
         self.jobs[job.name] = job
+        if self.observer is not None:
+            self.observer.add_job(job)
         for fd in job.pipes:
             self.attach(job, fd)
         if job.stdin_fd >= 0:
@@ -184,8 +193,11 @@ class Server:
             pass
 
     def attach(self, job: Job, fd: int) -> None:
-        self.handlers[fd] = lambda _: self.on_pipe(job, fd)
-        self.poll.register(fd, select.EPOLLIN)
+        self.watch(fd, select.EPOLLIN, lambda _: self.on_pipe(job, fd))
+
+    def watch(self, fd: int, events: int, handler: Handler) -> None:
+        self.handlers[fd] = handler
+        self.poll.register(fd, events)
 
     def on_pipe(self, job: Job, fd: int) -> None:
         if job.live and self.outbox_size > QUEUE_BYTES:
@@ -216,9 +228,11 @@ class Server:
             self.close_fd(fd)
 
     def close_fd(self, fd: int) -> None:
-        self.handlers.pop(fd, None)
+        # Closing it is not enough: a child that has not executed its program yet has a copy.
+        if self.handlers.pop(fd, None) is not None and fd not in self.paused:
+            self.poll.unregister(fd)
         self.paused.discard(fd)
-        posix.close(fd)  # also removes it from the epoll set: no other descriptor refers to this pipe
+        posix.close(fd)
 
     def pump_stdin(self, job: Job) -> None:
         written = 0
@@ -229,8 +243,7 @@ class Server:
                 written += count
         except BlockingIOError:
             if job.stdin_fd not in self.handlers:
-                self.handlers[job.stdin_fd] = lambda _: self.pump_stdin(job)
-                self.poll.register(job.stdin_fd, select.EPOLLOUT)
+                self.watch(job.stdin_fd, select.EPOLLOUT, lambda _: self.pump_stdin(job))
         except OSError:
             written += len(job.stdin)
             job.stdin.clear()
@@ -309,6 +322,9 @@ class Server:
             self.write_files(name, rest)
         elif verb == b"stat":
             self.send([b"usage", name, *usage()])
+        elif verb == b"denied":
+            denied = self.observer.denied if self.observer is not None else {}
+            self.send([b"denied", name, *(b"%d %d" % item for item in denied.items())])
         elif verb in (b"walk", b"read"):
             self.send([verb, name, *self.walk_or_read(verb, rest)])
         elif verb == b"env":
@@ -400,9 +416,29 @@ def make_undumpable() -> None:
     _ctypes.call_function(prctl, (PR_SET_DUMPABLE, 0, 0, 0, 0))
 
 
-def apply_filter(path: str) -> None:
-    """Apply a system call filter to the server and all its children, on top of the one it was started with."""
-    import ctypes  # noqa: PLC0415 - only used by backends that cannot apply it themselves
+def apply_filters(server: Server, options: dict[str, str]) -> None:
+    """Apply a system call filter to the server and all its children, on top of the one it was started with.
+
+    The filter with which the server observes programs denies the same calls as the plain one. If it cannot be applied,
+    the plain one is.
+    """
+    server.observation_problem = options.get("problem") or observation_problem()
+    if not server.observation_problem:
+        *calls, seccomp = (int(call) for call in options["calls"].split(","))
+        try:
+            listener = apply_filter(options["observe"], seccomp)
+        except OSError as error:
+            server.observation_problem = str(error.strerror)
+        else:
+            server.observer = ExecObserver(server, listener, calls)
+            return
+    if "filter" in options:
+        apply_filter(options["filter"])
+
+
+def apply_filter(path: str, seccomp: int = 0) -> int:
+    """Apply one filter. With the number of the system call `seccomp`, return a descriptor that its notifications reach."""
+    import ctypes  # noqa: PLC0415 - not needed if the backend applies the filter itself
 
     fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
     instructions = posix.read(fd, 1 << 16)
@@ -412,9 +448,22 @@ def apply_filter(path: str) -> None:
         _fields_ = (("count", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
     libc = ctypes.CDLL(None, use_errno=True)
-    program = Program(len(instructions) // 8, instructions)
-    if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0):
-        raise OSError(ctypes.get_errno(), "the kernel refused the system call filter")
+    program = ctypes.byref(Program(len(instructions) // 8, instructions))
+    result: int = -1
+    if not seccomp:
+        result = libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0)
+    else:
+        # Since Linux 5.19 only fatal signals interrupt a waiting call. Before, an interrupted call is notified again.
+        for flags in (SECCOMP_NEW_LISTENER | SECCOMP_WAIT_KILLABLE, SECCOMP_NEW_LISTENER):
+            result = libc.syscall(
+                *(ctypes.c_long(value) for value in (seccomp, SECCOMP_SET_MODE_FILTER, flags)), program
+            )
+            if result >= 0:
+                break
+    if result < 0:
+        what = "no seccomp listener" if seccomp else "the kernel refused the system call filter"
+        raise OSError(ctypes.get_errno(), what + ": " + posix.strerror(ctypes.get_errno()))
+    return result
 
 
 def main() -> None:
@@ -430,8 +479,7 @@ def main() -> None:
     # The channel is stdin or listens at a path. All descriptors close on exec, so commands never see them.
     server = Server(connect(options["socket"]) if "socket" in options else posix.dup(0), options)
     make_undumpable()
-    if "filter" in options:
-        apply_filter(options["filter"])
+    apply_filters(server, options)
     server.serve()
 
 
