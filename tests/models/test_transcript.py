@@ -13,7 +13,7 @@ from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.transcript import request_messages, response_message
 from agentbench.models.protocol import Message, ToolCall
 
-pytestmark = pytest.mark.req("E-09")
+pytestmark = [pytest.mark.component, pytest.mark.req("E-09b")]
 
 ARGUMENTS = {"command": "ls"}
 CALL = ToolCall("c1", "run", json.dumps(ARGUMENTS, separators=(",", ":")))

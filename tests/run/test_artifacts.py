@@ -18,6 +18,8 @@ from tests.run.conftest import Ab, Ran
 from tests.run.tasks import PATCH, make_task
 from tests.run.test_models import ASK, SOLVED, calls, script, with_model
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.fixture
 def task(tmp_path: Path) -> Path:
@@ -41,7 +43,7 @@ def conversation_lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "agent/conversation.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.req("E-09", "E-05")
+@pytest.mark.req("E-09c", "E-05a")
 def test_step_patches_of_tools_give_the_final_patch(ab: Ab, task: Path, tmp_path: Path) -> None:
     model = script(
         tmp_path,
@@ -60,7 +62,7 @@ def test_step_patches_of_tools_give_the_final_patch(ab: Ab, task: Path, tmp_path
     assert ab("verify", ran.json["run_dir"]).code == 0
 
 
-@pytest.mark.req("E-09", "E-05")
+@pytest.mark.req("E-09c")
 def test_step_patches_of_a_program_give_the_final_patch(ab: Ab, task: Path) -> None:
     ran = ab.by_command(task, "echo 42 > answer.txt; mkdir sub; echo new > sub/file; rm src/mod.py")
     diffs = attempt_folder(ran) / "diffs"
@@ -69,7 +71,7 @@ def test_step_patches_of_a_program_give_the_final_patch(ab: Ab, task: Path) -> N
     assert replayed_patch(task / "repo", steps) == (diffs / "final.patch").read_bytes()
 
 
-@pytest.mark.req("E-09", "T-04")
+@pytest.mark.req("E-09b", "T-04b")
 def test_conversation_of_an_own_agent_has_each_message_once(ab: Ab, task: Path, tmp_path: Path) -> None:
     ran = with_model(ab, task, script(tmp_path, *SOLVED))
     folder = attempt_folder(ran)
@@ -91,7 +93,7 @@ def test_conversation_of_an_own_agent_has_each_message_once(ab: Ab, task: Path, 
     assert ab("verify", ran.json["run_dir"]).code == 1
 
 
-@pytest.mark.req("E-09", "T-05", "E-10")
+@pytest.mark.req("E-09b", "T-04e", "T-05", "E-10a")
 def test_conversation_of_a_program_is_redacted(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", more="artifacts: {redact: [MY_TOKEN]}\n")
     program = tmp_path / "program"

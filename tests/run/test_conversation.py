@@ -14,7 +14,7 @@ from agentbench.run.attempt.conversation import conversation
 from agentbench.trace.blobs import BlobStore, excerpt
 from agentbench.trace.events import LlmRequest, LlmResponse, Payload
 
-pytestmark = pytest.mark.req("E-09")
+pytestmark = [pytest.mark.synthetic, pytest.mark.req("E-09b")]
 
 
 @dataclass(frozen=True)

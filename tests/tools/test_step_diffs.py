@@ -15,7 +15,7 @@ from agentbench.workspace.diff.compare import compare
 from agentbench.workspace.diff.extract import extract
 from agentbench.workspace.diff.parse import parse
 
-pytestmark = pytest.mark.req("E-05", "E-09")
+pytestmark = [pytest.mark.component, pytest.mark.req("E-05a", "E-09c")]
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "é", "@@ -1 +1 @@", "-"]), max_size=8)
 TEXTS = st.builds(lambda lines, end: ("\n".join(lines) + end).encode(), LINES, st.sampled_from(["", "\n"]))

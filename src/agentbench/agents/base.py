@@ -93,7 +93,7 @@ class AgentSetup:
     model: Model | None = None
     prompt: str | None = None
     test_command: str | None = None
-    """The command that runs the project's visible tests, from the task's hints."""
+    """The command that runs the project's visible tests: the task's failing command, or the one from its hints."""
 
 
 def require_model(name: str, setup: AgentSetup) -> Model:

@@ -1,4 +1,4 @@
-"""Run the visible tests of a project with the command from the task's hints, and read their output."""
+"""Run the visible tests of a project with the command that the task names, and read their output."""
 
 from __future__ import annotations
 

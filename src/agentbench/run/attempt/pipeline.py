@@ -81,7 +81,7 @@ class AgentAttempt(Attempt):
             options=configuration.options,
             model=None if self.metered_model is None else self.lab.models.chat(self.metered_model, self.row),
             prompt=configuration.prompt,
-            test_command=task.task.hints.test_command,
+            test_command=task.baseline_command or task.task.hints.test_command,
         )
 
 
