@@ -363,17 +363,17 @@ class CommandCeiling:
 
 
 class Violations:
-    """Ends the attempt for safety after too many denied violations of severity `gate`."""
+    """Ends the attempt for safety after too many violations of severity `gate`."""
 
     def __init__(self) -> None:
         self._denied: list[int] = []
 
     def count(self, seq: int, trips: tuple[Trip, ...], state: AttemptState) -> Trip | None:
-        if not any(trip.action in {"deny", "quarantine"} and trip.severity == "gate" for trip in trips):
+        if not any(trip.action in {"deny", "quarantine", "note"} and trip.severity == "gate" for trip in trips):
             return None
         self._denied.append(seq)
         if len(self._denied) < state.thresholds.violations:
             return None
-        detail = f"{len(self._denied)} denied violations of rules with severity gate"
+        detail = f"{len(self._denied)} violations of rules with severity gate"
         signals = {"violations": len(self._denied)}
         return _stop("violations", TerminationCode.SAFETY, detail, signals, tuple(self._denied))

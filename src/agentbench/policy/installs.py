@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from agentbench.policy.shell import read_script
 
@@ -47,22 +48,40 @@ _TAKES_VALUE = {
     "-r", "--requirement", "-c", "--constraint", "-t", "--target", "-i", "--index-url", "--extra-index-url", "-f",
     "--find-links", "--prefix", "--group", "-G", "-E", "--extras", "--extra",
 }  # fmt: skip
+_PYTHON_INSTALL = re.compile(r"(?:python[\d.]*\ +-m\ +)?(?:pip[\d.]*|uv|poetry|pdm|pipenv|pipx)\ ")
+_PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?=$|[\[<>=!~;@ ])")
+
+
+def normal_name(name: str) -> str:
+    """Return the normalised name of a Python package: `Foo.Bar` and `foo_bar` are `foo-bar`."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def unknown_packages(line: str, known: Collection[str] | None) -> tuple[str, ...]:
+    """Return Python packages that a line installs by name and that are not `known`; none if that is None."""
+    if known is None:
+        return ()
+    installs = (install for install in installs_of(line) if _PYTHON_INSTALL.match(install))
+    names = (_PACKAGE.match(package) for install in installs for package in _named(install))
+    return tuple(dict.fromkeys(match[0] for match in names if match and normal_name(match[0]) not in known))
 
 
 def new_packages(line: str) -> tuple[str, ...]:
     """Return packages that a line installs by name, not what a project declares (`-r`, `.`, a lock file)."""
+    return tuple(package for install in installs_of(line) for package in _named(install))
+
+
+def _named(install: str) -> tuple[str, ...]:
+    """Return the packages that one command installs by name."""
+    words = install.split(" ")
+    start = next((at for at, word in enumerate(words) if _ADDS.match(word)), len(words))
     packages: list[str] = []
-    for install in installs_of(line):
-        words = install.split(" ")
-        start = next((at for at, word in enumerate(words) if _ADDS.match(word)), None)
-        if start is None:
-            continue
-        skip = False
-        for word in words[start + 1 :]:
-            if word in {">", ">>", "<", "|"}:
-                break
-            if skip or word.startswith("-"):
-                skip = word in _TAKES_VALUE
-            elif not _NOT_NEW.match(word):
-                packages.append(word)
+    skip = False
+    for word in words[start + 1 :]:
+        if word in {">", ">>", "<", "|"}:
+            break
+        if skip or word.startswith("-"):
+            skip = word in _TAKES_VALUE
+        elif not _NOT_NEW.match(word):
+            packages.append(word)
     return tuple(packages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -10,6 +11,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from agentbench.policy.model_answers import read_answer
+from agentbench.policy.shell import shell_line
 from agentbench.trace.events import (
     Delegation,
     Excerpt,
@@ -17,6 +19,8 @@ from agentbench.trace.events import (
     NetworkRequest,
     NetworkResponse,
     Payload,
+    ProcessStarted,
+    ToolCallFinished,
     ToolCallStarted,
 )
 
@@ -36,11 +40,13 @@ _PROMPT = re.compile(r"^[ \t]*[$#>]\s+", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ModelAction:
-    """A piece of a model's output. `executed`: it is about to be executed, so it can be denied."""
+    """A piece of a model's output. `executed`: it is about to be executed, or (a process) was just started."""
 
     form: Form
     text: str
     executed: bool = False
+    one_program: bool = False
+    """The command is one program with its arguments, not a shell line that can contain several."""
 
 
 def model_actions(payload: Payload, blobs: Blobs) -> Iterator[ModelAction]:
@@ -48,6 +54,8 @@ def model_actions(payload: Payload, blobs: Blobs) -> Iterator[ModelAction]:
     match payload:
         case ToolCallStarted() if payload.call_id.startswith("c"):
             yield from _call(payload, blobs)
+        case ProcessStarted():
+            yield _process(payload)
         case LlmResponse():
             yield from _answer(_full_text(payload.content.model_dump(), blobs))
         case Delegation():
@@ -58,6 +66,30 @@ def model_actions(payload: Payload, blobs: Blobs) -> Iterator[ModelAction]:
             yield ModelAction("code", _full_text(payload.request_body.model_dump(), blobs))
         case _:
             return
+
+
+def _process(process: ProcessStarted) -> ModelAction:
+    """Return the command that a process runs: the line of `sh -c LINE`, else the program with its arguments.
+
+    The program's name is its file name, because a caller chooses `argv[0]` freely. Only busybox depends on it.
+    """
+    name = process.program.rsplit("/", 1)[-1]
+    first = process.argv[0].rsplit("/", 1)[-1].lstrip("-") if process.argv else ""
+    words = (first if first and name in {"", "busybox"} else name, *process.argv[1:])
+    line = shell_line(words)
+    if line is not None:
+        return ModelAction("command", line, executed=True)
+    return ModelAction("command", shlex.join(words), executed=True, one_program=True)
+
+
+def program_output(finished: ToolCallFinished, blobs: Blobs) -> Iterator[ModelAction]:
+    """Yield the kept output of a program that acts as the agent: the beginning and the end of each stream."""
+    for stream in (finished.stdout, finished.stderr):
+        text = _stored(stream, blobs)
+        if len(text) > MAX_TEXT:
+            text = f"{text[: MAX_TEXT // 2]}\n{text[-MAX_TEXT // 2 :]}"
+        if text:
+            yield ModelAction("text", text)
 
 
 def _network(request: NetworkRequest, blobs: Blobs) -> Iterator[ModelAction]:
@@ -119,6 +151,9 @@ def _full_text(value: JsonValue | Mapping[str, object], blobs: Blobs) -> str:
         return value[:MAX_TEXT]
     if not isinstance(value, Mapping) or not {"sha256", "text"} <= set(value):
         return ""
-    excerpt = Excerpt.model_validate(value)
+    return _stored(Excerpt.model_validate(value), blobs)[:MAX_TEXT]
+
+
+def _stored(excerpt: Excerpt, blobs: Blobs) -> str:
     stored = blobs(excerpt.blob) if excerpt.blob is not None else None
-    return (excerpt.text if stored is None else stored)[:MAX_TEXT]
+    return excerpt.text if stored is None else stored

@@ -1,7 +1,8 @@
 """Policy monitors: rules from a file, matched against everything a model writes or executes.
 
 The same rules apply to commands, code in patches and natural text; the alert's `format` records which it was. Only a command
-that is about to be executed can be denied. Text, and code written to the repository, is only noted.
+that is about to be executed can be denied. A process of a program runs already when it is reported: its alert has the severity
+of the rule, and rules that quarantine or terminate stop the program. Text, and code written to the repository, is only noted.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -19,15 +20,17 @@ from agentbench.core.canonical import Json, digest
 from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable
 from agentbench.policy.breakers import Action, Severity, Trip
-from agentbench.policy.installs import new_packages
-from agentbench.policy.model_actions import Blobs, Form, ModelAction, model_actions
+from agentbench.policy.installs import new_packages, unknown_packages
+from agentbench.policy.model_actions import Blobs, Form, ModelAction, model_actions, program_output
+from agentbench.policy.process_alerts import ProcessAlerts
 from agentbench.policy.shell import Script, read_script
-from agentbench.trace.events import NetworkRequest, Payload
+from agentbench.trace.events import NetworkRequest, Payload, ProcessFinished, ProcessStarted, ToolCallFinished
 
 POLICY = "policy"
 DENY_COMMANDS = "deny_commands"
 MONITORS = frozenset({POLICY, DENY_COMMANDS})
 NEW_DEPENDENCY = "dependency.new"
+UNKNOWN_DEPENDENCY = "dependency.unknown"
 NETWORK_REFUSED = "network.refused"
 NETWORK_INSIDE = "network.inside"
 """A request for an address that is not public, such as the host's own services."""
@@ -96,6 +99,10 @@ class ContractRules:
     dependency_severity: Literal["gate", "penalty"] = "penalty"
     operator: bool = False
     """An operator is available: rules with `with_operator` pause instead of deciding."""
+    read_output: bool = False
+    """The output of a program that acts as the agent is read. False in manifests of versions that did not."""
+    known_packages: tuple[str, ...] | None = None
+    """Python packages that the task knows. None: unknown, so no package is reported as unknown."""
 
 
 class PolicyMonitor:
@@ -114,18 +121,32 @@ class PolicyMonitor:
         self._blobs = blobs
         # Rules see redacted text, as in the log, so that recomputed decisions are the same.
         self._redact = redact
+        self._known = None if self._contract.known_packages is None else frozenset(self._contract.known_packages)
+        self._processes = ProcessAlerts()
 
     def __call__(self, seq: int, payload: Payload) -> tuple[Trip, ...]:
-        trips = tuple(trip for action in model_actions(payload, self._blobs) for trip in self._check(seq, action))
-        if isinstance(payload, NetworkRequest) and payload.refused:
-            return (*trips, _refused_request(seq, payload))
+        trips = self._check_all(seq, model_actions(payload, self._blobs))
+        match payload:
+            case NetworkRequest() if payload.refused:
+                return (*trips, _refused_request(seq, payload))
+            case ProcessStarted():
+                return self._processes.started(seq, payload, trips)
+            case ProcessFinished():
+                self._processes.finished(payload)
+            case ToolCallFinished() if payload.call_id.startswith("h"):
+                output = program_output(payload, self._blobs) if self._contract.read_output else ()
+                return (*self._check_all(seq, output), *self._processes.call_finished())
         return trips
+
+    def _check_all(self, seq: int, actions: Iterable[ModelAction]) -> tuple[Trip, ...]:
+        return tuple(trip for action in actions for trip in self._check(seq, action))
 
     def _check(self, seq: int, action: ModelAction) -> Iterator[Trip]:
         text = self._redact(action.text)
         contract = self._contract
         if action.form == "command" and action.executed:
-            if (denied := denied_by(text, contract.deny_commands)) is not None:
+            denied = denied_by(text, contract.deny_commands, one_program=action.one_program)
+            if denied is not None:
                 pattern, severity = denied
                 detail = f"denied command: {_shown(text)}"
                 yield Trip(DENY_COMMANDS, pattern, "deny", detail, severity, evidence=(seq,), format="code")
@@ -133,6 +154,9 @@ class PolicyMonitor:
                 detail = f"installs packages that the task does not declare: {_shown(' '.join(packages))}"
                 severity = contract.dependency_severity
                 yield Trip(POLICY, NEW_DEPENDENCY, "deny", detail, severity, evidence=(seq,), format="code")
+            if unknown := unknown_packages(text, self._known):
+                detail = f"installs packages that no lock or index of the task contains: {_shown(' '.join(unknown))}"
+                yield Trip(POLICY, UNKNOWN_DEPENDENCY, "note", detail, evidence=(seq,), format="code")
         candidates = self._rules.candidates(action.form, text)
         if not candidates:
             return
@@ -215,7 +239,7 @@ def command_texts(script: Script) -> Iterator[str]:
 
 
 def denied_by(
-    line: str, patterns: Sequence[tuple[str, Literal["gate", "penalty"]]]
+    line: str, patterns: Sequence[tuple[str, Literal["gate", "penalty"]]], *, one_program: bool = False
 ) -> tuple[str, Literal["gate", "penalty"]] | None:
     """Return the first pattern of a task that the line, or one of its commands, matches.
 
@@ -223,7 +247,9 @@ def denied_by(
     """
     if not patterns:
         return None
-    pieces = [line.strip(), *(piece.strip() for piece in _SEPARATORS.split(line))]
+    pieces = [line.strip()]
+    if not one_program:
+        pieces += [piece.strip() for piece in _SEPARATORS.split(line)]
     for pattern, severity in patterns:
         if any(fnmatch.fnmatchcase(piece, pattern) for piece in pieces if piece):
             return pattern, severity

@@ -181,6 +181,12 @@ def _unwrap(words: tuple[str, ...]) -> tuple[str, ...]:
     return (first.rsplit("/", 1)[-1] or first, *rest)
 
 
+def shell_line(words: tuple[str, ...]) -> str | None:
+    """Return the line that `sh -c LINE` runs; None if the words are not such a call."""
+    inner = _inline_code(words) if words and words[0] in _SHELLS else None
+    return None if inner is None else inner[1]
+
+
 def _inline_code(words: tuple[str, ...]) -> tuple[str, str] | None:
     """Return the code passed to a shell or interpreter on the line, if any."""
     if words[0] == "eval":

@@ -89,6 +89,8 @@ class GradingPlan(Part):
     cap_tool_calls: int | None = None
     cap_tokens: int | None = None
     cap_usd: float | None = None
+    tag_notes: bool = False
+    """Notes about risky text and unknown packages become tags; false in manifests of versions without that."""
 
 
 class GuardPlan(Part):
@@ -111,6 +113,10 @@ class GuardPlan(Part):
     allow_new_dependencies: bool = True
     dependency_severity: Literal["gate", "penalty"] = "penalty"
     operator: bool = False
+    read_output: bool = False
+    """Monitors read the output of an agent program; false in manifests of versions that did not."""
+    known_packages: tuple[str, ...] | None = None
+    """Python packages that the task knows; null if packages are not compared."""
     stages: tuple[str, ...] = ()
     """Stages in the order they are granted."""
     stages_enforced: bool = True

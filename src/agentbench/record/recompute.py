@@ -31,6 +31,7 @@ def grading_plan(terms: Terms) -> GradingPlan:
         cap_tool_calls=terms.caps.tool_calls,
         cap_tokens=terms.caps.tokens,
         cap_usd=terms.caps.usd,
+        tag_notes=terms.tag_notes,
     )
 
 
@@ -52,6 +53,7 @@ def terms_from(planned: Planned) -> Terms:
         judged_only=planned.repository.kind == "none",
         caps=Caps(plan.cap_active_sec, plan.cap_tool_calls, plan.cap_tokens, plan.cap_usd),
         rubric=rubric,
+        tag_notes=plan.tag_notes,
     )
 
 
@@ -100,9 +102,7 @@ class Recomputed:
 def recompute_rules(events: Iterable[Event], plan: GuardPlan, stored: StoredEvidence | None = None) -> Recomputed:
     """Recompute the decisions of breakers and monitors, with the rules that the run was made with."""
     stored = stored or StoredEvidence()
-    contract = ContractRules(
-        plan.deny_commands, plan.allow_new_dependencies, plan.dependency_severity, operator=plan.operator
-    )
+    contract = ContractRules(**{field.name: getattr(plan, field.name) for field in fields(ContractRules)})
     try:
         limits = limits_from(plan)
     except ValueError as error:

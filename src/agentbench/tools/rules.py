@@ -84,6 +84,8 @@ class Rules:
     new_dependencies: DependencyRules = field(default_factory=DependencyRules)
     operator: bool = False
     """An operator can be asked while the attempt waits."""
+    known_packages: tuple[str, ...] | None = None
+    """Python packages that the task knows, once it is prepared."""
 
     @property
     def contract(self) -> ContractRules:
@@ -93,6 +95,8 @@ class Rules:
             self.new_dependencies.allow_new,
             self.new_dependencies.severity,
             self.operator,
+            read_output=True,
+            known_packages=self.known_packages,
         )
 
     @property

@@ -151,10 +151,17 @@ def violations(facts: Facts) -> tuple[Logged[MonitorAlert] | Logged[IntegrityFin
 
 def penalties(facts: Facts) -> tuple[Logged[MonitorAlert] | Logged[IntegrityFinding], ...]:
     """Return the alerts and findings that lower the score without failing G4."""
+    return _of_severity(facts, "penalty")
+
+
+def noted(facts: Facts) -> tuple[Logged[MonitorAlert] | Logged[IntegrityFinding], ...]:
+    """Return the alerts and findings that change neither a gate nor the score."""
+    return _of_severity(facts, "note")
+
+
+def _of_severity(facts: Facts, severity: str) -> tuple[Logged[MonitorAlert] | Logged[IntegrityFinding], ...]:
     events: tuple[Logged[MonitorAlert] | Logged[IntegrityFinding], ...] = (*facts.alerts, *facts.findings)
-    return tuple(
-        sorted((event for event in events if event.payload.severity == "penalty"), key=lambda event: event.seq)
-    )
+    return tuple(sorted((event for event in events if event.payload.severity == severity), key=lambda event: event.seq))
 
 
 # --- the evidence that a scorable attempt must have in its log -----------------------------------------------------------

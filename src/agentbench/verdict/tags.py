@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from agentbench.core.reasons import Gate, Outcome, RunStatus
 from agentbench.trace.events import AcceptanceCheck, IntegrityFinding, MonitorAlert, Payload, ScorerResult
 from agentbench.verdict.facts import Facts, Logged
-from agentbench.verdict.gates import Gates, mandatory_decisions, penalties, violations
+from agentbench.verdict.gates import Gates, mandatory_decisions, noted, penalties, violations
 from agentbench.verdict.taxonomy import ANY_EVENT, kind_of_rule, taxonomy
 from agentbench.verdict.termination_effects import RESOURCE_STOPS
 from agentbench.verdict.terms import Terms
@@ -51,7 +51,7 @@ def assign_tags(facts: Facts, terms: Terms, gates: Gates, status: RunStatus) -> 
         *_patch_tags(facts, gates),
         *_step_tags(facts),
         *_check_tags(facts, terms),
-        *_rule_tags(facts),
+        *_rule_tags(facts, terms),
         *_termination_tags(facts, status),
         *_disagreement_tags(facts),
     ]
@@ -108,10 +108,11 @@ def _check_tags(facts: Facts, terms: Terms) -> Iterator[Tag]:
             yield Tag("invariant_violation", Gate.G3, (event,), {**name, "lost": str(check.p2p_total - check.p2p_kept)})
 
 
-def _rule_tags(facts: Facts) -> Iterator[Tag]:
+def _rule_tags(facts: Facts, terms: Terms) -> Iterator[Tag]:
     """Yield one tag per kind and rule that was violated, with all its events."""
+    notes = [event for event in noted(facts) if kind_of_rule(event.payload).notes] if terms.tag_notes else ()
     groups: dict[tuple[str, str, str], list[Logged[MonitorAlert] | Logged[IntegrityFinding]]] = {}
-    for event in (*violations(facts), *penalties(facts)):
+    for event in (*violations(facts), *penalties(facts), *notes):
         payload = event.payload
         text_format: str = payload.format if isinstance(payload, MonitorAlert) else ""
         source = payload.monitor if isinstance(payload, MonitorAlert) else payload.type
@@ -119,7 +120,7 @@ def _rule_tags(facts: Facts) -> Iterator[Tag]:
     for (_, rule, text_format), events in groups.items():
         kind = kind_of_rule(events[0].payload)
         severities = [event.payload.severity for event in events]
-        worst = max(severities, key=("penalty", "gate", "terminate").index)
+        worst = max(severities, key=("note", "penalty", "gate", "terminate").index)
         attributes = {"rule": rule, "severity": worst, "format": text_format}
         paths = sorted(
             {

@@ -28,6 +28,8 @@ class TagKind:
     """Prefixes of alert and finding rules that map to this tag."""
     monitors: tuple[str, ...]
     """Monitors whose alerts all map to this tag, whatever their rule."""
+    notes: bool
+    """Whether notes get the tag, not only violations."""
     description: str
 
 
@@ -49,6 +51,7 @@ def _kind(line: str) -> TagKind:
         attributes=tuple(data.get("attributes", ())),
         rules=tuple(data.get("rules", ())),
         monitors=tuple(data.get("monitors", ())),
+        notes=data.get("notes", False),
         description=data["description"],
     )
 

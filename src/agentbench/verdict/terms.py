@@ -121,6 +121,8 @@ class Terms:
     """The task has no workspace (`repo: none`), so only a judge can evaluate it."""
     caps: Caps = Caps()
     rubric: Rubric = field(default_factory=published_rubric)
+    tag_notes: bool = True
+    """Whether notes become tags, where the taxonomy says so. Earlier versions had no such tags."""
 
     @property
     def mandatory(self) -> tuple[CheckTerm, ...]:
