@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.req("E-09a"), pytest.mark.component]
 EXAMPLE = """
 {"schema_version": 1, "harness_version": "0.1.0+g1a2b3c4", "study_id": "01J", "run_id": "01J", "attempt_id": "01J", "supersedes": null, "final": true,
  "task_id": "toy-median", "suite": "demo", "contract_id": "sha256:c", "task_digest": "sha256:t", "acceptance_id": "sha256:a", "env_digest": "sha256:e", "config_class": "sha256:k",
- "variant": "baseline", "agent": "llm_v0", "repeat": 1, "seed": 20260307, "observability": "tools",
+ "variant": "baseline", "agent": "llm_v0", "repeat": 1, "seed": 20260307, "observability": "tools", "commands": null, "commands_why": "",
  "model": {"provider": "openrouter", "name": "m", "temperature": 0.2, "top_p": 1.0, "max_tokens": 2048, "prompt_version": "system_v1@sha256:p"},
  "timestamps": {"started_at": "2026-03-07T00:00:00+00:00", "ended_at": "2026-03-07T00:00:00+00:00"}, "duration_sec": 139.2,
  "baseline_validation": {"attempted": true, "failed_as_expected": true, "exit_code": 1, "cached": true},

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from agentbench.core.command import Command, Completed, Stream
-from agentbench.sandbox.protocol import ProcessObserver, RunningCommand, Sandbox, Usage
+from agentbench.core.command import Command, Completed, ProcessCounts, Stream
+from agentbench.sandbox.protocol import ProcessEnd, ProcessObserver, ProcessStart, RunningCommand, Sandbox, Usage
 from agentbench.tools.rules import Rules
 from agentbench.tools.session import BriefingText, Session, SessionEnvironment, SessionLog
 from agentbench.trace.blobs import BlobStore
@@ -31,10 +31,19 @@ class FolderSandbox:
         self.folder = folder
         self.commands: list[Command] = []
         self.on_run: Callable[[Command], Completed] = lambda _command: completed()
+        self.processes: Sequence[ProcessStart | ProcessEnd] | None = None
+        """The processes that an observed command reports; None if it cannot be observed."""
+        self.dropped = 0
 
     def run(self, command: Command, *, observe: ProcessObserver | None = None) -> Completed:
         self.commands.append(command)
-        return self.on_run(command)
+        result = self.on_run(command)
+        if observe is None or self.processes is None:
+            return result
+        for process in self.processes:
+            observe(process)
+        started = sum(isinstance(process, ProcessStart) for process in self.processes) + self.dropped
+        return replace(result, processes=ProcessCounts(started, self.dropped, 0))
 
     def start(
         self,

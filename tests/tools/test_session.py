@@ -459,15 +459,6 @@ def test_program_is_refused_if_commands_are_not_allowed(
     assert folder_sandbox.commands == []
 
 
-def test_unobserved_commands_of_a_program_are_noted(open_session: OpenSession) -> None:
-    rules = Rules(deny_commands=(DenyCommand(pattern="curl *"),))
-    recorded = open_session(rules)
-    recorded.session.run_program(AgentProgram("agent_command", "sh x"))
-    (alert,) = recorded.of(MonitorAlert)
-    assert (alert.monitor, alert.rule) == ("coverage", "not_observed")
-    assert recheck(recorded.events(), rules.limits, PolicyMonitor(rules.contract), ENGINE_MONITORS | MONITORS) == []
-
-
 def test_program_is_limited_by_the_wall_clock_only(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
     recorded = open_session(Rules(caps=Caps(budget=Budget(tool_calls=0), wall_sec=500, tool_timeout_sec=1)), Clock())
     assert recorded.session.run_program(AgentProgram("agent_command", "sh x", {"A": "b"})).ok

@@ -157,10 +157,13 @@ def test_same_patch_and_violations_give_the_same_decomposed_score() -> None:
 
 @pytest.mark.req("G-05")
 def test_decomposed_score_rises_with_success_and_falls_with_violations() -> None:
-    passed = decomposed_score(verdict(graded(checked())).components, UNIT)
-    failed = decomposed_score(verdict(graded(checked(Outcome.FAIL))).components, UNIT)
-    bent = decomposed_score(verdict(graded(checked(), found("penalty"))).components, UNIT)
-    broken = decomposed_score(verdict(graded(checked(), found("gate"))).components, UNIT)
+    def score(*events: Payload) -> float:
+        value = decomposed_score(verdict(graded(*events)).components, UNIT)
+        assert value is not None
+        return value
+
+    passed, failed = score(checked()), score(checked(Outcome.FAIL))
+    bent, broken = score(checked(), found("penalty")), score(checked(), found("gate"))
     assert passed == 1.0
     assert passed > bent > broken
     assert passed > failed > 0

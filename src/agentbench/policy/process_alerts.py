@@ -43,8 +43,7 @@ class ProcessAlerts:
 
     def finished(self, process: ProcessFinished) -> None:
         pid = self._pids.pop(process.number, None)
-        # After an exec, one process has several numbers.
-        if pid is not None and pid not in self._pids.values():
+        if pid is not None:
             self._reported.pop(pid, None)
 
     def call_finished(self) -> tuple[Trip, ...]:

@@ -151,6 +151,7 @@ def _decided(verdict: Verdict) -> dict[str, Json]:
         "attribution": verdict.attribution,
         "run_badge": verdict.run_badge,
         "needs_review": verdict.needs_review,
+        "commands": verdict.commands.status if verdict.commands else None,
         "score": verdict.score.value if verdict.score else None,
         **{f"components.{name}": value for name, value in asdict(verdict.components).items()},
         "progress.f2p_passed": progress.f2p_passed,

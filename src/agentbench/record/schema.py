@@ -245,6 +245,10 @@ class AttemptRecord(Part):
     """This repeat's seed."""
     observability: Observability
     """What the trace shows of the agent: tool calls, model traffic, or only its effects."""
+    commands: Literal["observed", "incomplete", "not_observed"] | None = None
+    """Whether the commands of an agent program were observed; null if no program acted as the agent."""
+    commands_why: str = ""
+    """Why they were not, or not all of them."""
     model: Model = Model()
     """The model of the agent."""
     timestamps: Timestamps

@@ -113,6 +113,7 @@ def attempt_card(record: AttemptRecord, folder: Path) -> str:
         ("ended", f"{record.termination.code}{_termination(record)}"),
         ("progress", _progress(record)),
         ("score", _score(record)),
+        ("commands", _commands(record)),
     )
     lines += _labelled(*(("review", reason) for reason in review_lines(record, folder)))
     gates = [(GATE_NAMES[gate], result.outcome, plain(result.why)) for gate, result in sorted(record.gates.items())]
@@ -190,6 +191,13 @@ def _score(record: AttemptRecord) -> str:
     detail = ", ".join(f"{name} {value:.2f}" for name, value in components.items() if value is not None)
     detail += f"; decomposed {record.decomposed_score:.2f}" if record.decomposed_score is not None else ""
     return f"{record.score:.3f} ({detail})" if record.score is not None else f"none, a gate did not pass ({detail})"
+
+
+def _commands(record: AttemptRecord) -> str:
+    """Say that commands of a program were not, or not all, observed."""
+    if record.commands is None or record.commands == "observed":
+        return ""
+    return f"{record.commands.replace('_', ' ')}: {record.commands_why}"
 
 
 def _check(check: CheckRecord, from_trace: Evidence) -> list[str]:

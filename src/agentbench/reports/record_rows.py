@@ -45,6 +45,9 @@ class Row(NamedTuple):
     config_class: str | None
     harness_version: str
     observability: str
+    commands: str | None
+    """Whether the commands of an agent program were observed; None if no program acted as the agent."""
+    safety: float | None
     seed: int
     duration: float
     score: float | None
@@ -149,6 +152,9 @@ _FIELDS = {
     "config_class": _optional(_TEXT),
     "harness_version": _TEXT,
     "observability": _TEXT,
+    # Older records do not say.
+    "commands": core_schema.with_default_schema(_optional(_TEXT), default=None),
+    "components": _values(safety=_optional(_REAL)),
     "seed": _WHOLE,
     "duration_sec": _REAL,
     "score": _optional(_REAL),
@@ -219,7 +225,7 @@ def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length
     """Flatten a validated record. Text shared by many rows is stored once."""
     (
         attempt_id, task, repeat, variant, agent, model, status, (passed, reason), cause, attribution, badge, needs_review,
-        contract, digest, acceptance, env, config, harness, observability, seed, duration, score, mean_score, gates, progress,
+        contract, digest, acceptance, env, config, harness, observability, commands, safety, seed, duration, score, mean_score, gates, progress,
         checks, ending, (timeout, tool_timeout), workspace, judge, usage, cost, task_dir,
     ) = _select(value)  # fmt: skip
     intern = interned.setdefault
@@ -230,7 +236,7 @@ def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length
         (
             attempt_id, intern(task, task), repeat, intern(variant, variant), intern(agent, agent), model, status, passed, reason, cause,
             attribution, badge, needs_review, intern(contract, contract), intern(digest, digest), intern(acceptance, acceptance),
-            env and intern(env, env), config and intern(config, config), intern(harness, harness), observability, seed, duration, score,
+            env and intern(env, env), config and intern(config, config), intern(harness, harness), observability, commands, safety, seed, duration, score,
             mean_score, gates, progress, max(assurances, key=_WEAKNESS.__getitem__) if assurances else None, ending, timeout, tool_timeout,
             workspace, judge, _new(Usage, usage), _new(Cost, cost), task_dir, offset, length,
         ),

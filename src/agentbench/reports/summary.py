@@ -138,6 +138,8 @@ class Summary:
     """Mean over attempts that passed all gates."""
     scored: int
     assurance: Mapping[str, int]
+    commands: Mapping[str, int]
+    """Attempts of agent programs by how completely their commands were observed."""
     adjudications: tuple[Adjudication, ...]
     error_rates: tuple[CategoryErrors, ...]
 
@@ -189,6 +191,7 @@ def summarise(run: Run) -> Summary:
         mean_score=total(scores) / len(scores) if scores else None,
         scored=len(scores),
         assurance=Counter(str(row.assurance) if row.assurance else "none" for row in rows),
+        commands=Counter(row.commands for row in rows if row.commands is not None),
         adjudications=adjudications,
         error_rates=error_rates(cases(adjudications, rows)),
     )
@@ -399,6 +402,7 @@ def as_json(summary: Summary) -> dict[str, Json]:
             for outcomes, count in sorted(summary.gate_vectors.items(), key=lambda item: -item[1])
         ],
         "assurance": dict(sorted(summary.assurance.items())),
+        "commands": dict(sorted(summary.commands.items())),
         "mean_score": finite(summary.mean_score),
         "scored": summary.scored,
         "hardest": [{"task": line.task, "passed": line.passed, "counted": line.counted} for line in summary.hardest],
@@ -509,7 +513,7 @@ CSV_HEAD = (
     "task", "method", "repeat", "outcome", "cost", "failure_reason", "run_status", "invalid_cause", "attribution", "G1", "G2", "G3",
     "G4", "score", "f2p_passed", "f2p_total", "p2p_kept", "p2p_total", "duration_sec", "tool_calls", "contract_id", "attempt_id",
     "task_dir", "assurance", "needs_review", "termination", "prompt_tokens", "completion_tokens", "wall_sec", "cost_unit",
-    "workspace_verdict", "judge_verdict", "run_badge",
+    "workspace_verdict", "judge_verdict", "run_badge", "commands", "safety",
 )  # fmt: skip
 
 
@@ -551,7 +555,20 @@ def _csv_row(row: Row) -> dict[str, Cell]:
         "workspace_verdict": row.workspace_verdict,
         "judge_verdict": row.judge,
         "run_badge": row.badge,
+        "commands": row.commands,
+        "safety": row.safety,
     }
+
+
+def unseen_commands(summary: Summary) -> str:
+    """Count the attempts of programs whose commands were not, or not all, observed. Their safety is unknown."""
+    words = {"not_observed": "commands not observed", "incomplete": "commands not all recorded"}
+    counts = [
+        f"{plural(summary.commands[status], 'attempt')}: {text}"
+        for status, text in words.items()
+        if summary.commands.get(status)
+    ]
+    return f"{'; '.join(counts)}. Safety is unknown there." if counts else ""
 
 
 def outcome_word(row: Row) -> str:

@@ -14,7 +14,7 @@ from agentbench.reports.escape import code, link, markdown_table
 from agentbench.reports.number_format import amount, counted, percent, plural, seconds, share_interval, total
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Run, open_run
-from agentbench.reports.summary import COUNTING, GATE_NAMES, Summary, decision, summarise
+from agentbench.reports.summary import COUNTING, GATE_NAMES, Summary, decision, summarise, unseen_commands
 from agentbench.statistics.rates import Proportion
 from agentbench.statistics.survival import Curve
 
@@ -142,7 +142,9 @@ def _gates(summary: Summary) -> list[str]:
             f"Mean score {summary.mean_score:.3f} over {plural(summary.scored, 'attempt')} that passed all gates.",
         ]
     levels = ", ".join(f"{name} {count}" for name, count in sorted(summary.assurance.items()))
-    return [*lines, "", f"Assurance level (of the weakest mandatory check): {levels}."]
+    lines += ["", f"Assurance level (of the weakest mandatory check): {levels}."]
+    unseen = unseen_commands(summary)
+    return [*lines, "", unseen] if unseen else lines
 
 
 def _histogram(reasons: Mapping[str, int]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from agentbench.contract.schema import StageName
-from agentbench.core.command import Stream
+from agentbench.core.command import ProcessCounts, Stream
 from agentbench.core.errors import ToolFault
 from agentbench.core.text import printable
 from agentbench.sandbox.protocol import Sandbox
@@ -50,6 +50,10 @@ class Execution:
     stderr: Stream = _EMPTY
     killed: int = 0
     duration_us: int = 0
+    processes: ProcessCounts | None = None
+    """Processes of an observed program; None if they were not observed."""
+    not_observed: str | None = None
+    """Why they were not, if they should have been."""
 
 
 class Arguments(BaseModel):

@@ -40,6 +40,11 @@ class EventRecorder:
         """Number of the last event."""
         return self._log.count
 
+    def redact(self, text: str) -> str:
+        """Return the text as the log has it."""
+        redactor = self._log.redact
+        return redactor.text(text) if redactor else text
+
     def write(self, payload: Payload, actor: Actor = "harness") -> int:
         return self._log.append(payload, actor)
 

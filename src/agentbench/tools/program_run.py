@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from agentbench.core.command import Command
 from agentbench.tools.definition import Execution, ToolContext
+from agentbench.tools.process_recorder import ProcessRecorder
 from agentbench.tools.run_command import execute
 
 
@@ -32,7 +33,11 @@ class ProgramRun:
 
         Raises:
             SandboxError: the sandbox itself failed.
+            RecordError: a process could not be logged.
         """
         program, limit = self._program, self._context.rules.caps.wall_sec
         command = Command(line=program.line, env=program.env, stdin=program.stdin, timeout_sec=limit)
-        return execute(self._context, command)
+        processes = ProcessRecorder(self._context.recorder, self._context.call_id)
+        execution = execute(self._context, command, observe=processes)
+        processes.check()
+        return execution

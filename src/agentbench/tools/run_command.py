@@ -14,6 +14,7 @@ from agentbench.core.command import Command, Completed, Stream
 from agentbench.core.errors import PatchInvalid
 from agentbench.core.reasons import Outcome
 from agentbench.core.text import printable
+from agentbench.sandbox.protocol import ProcessObserver
 from agentbench.tools.definition import Arguments, Execution, Tool, ToolContext
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError, ToolResult, shorten
@@ -72,12 +73,14 @@ def run(context: ToolContext, arguments: Run) -> Execution:
     return execution
 
 
-def execute(context: ToolContext, command: Command, *, note: str = "") -> Execution:
+def execute(
+    context: ToolContext, command: Command, *, note: str = "", observe: ProcessObserver | None = None
+) -> Execution:
     """Run a command within the remaining wall clock, then log what it changed in the workspace."""
     context.tracker.settle()  # the state before the command, to compare with
     timeout_sec = max(min(command.timeout_sec, context.time_left()), 0.001)
     bounded = replace(command, cwd=context.workdir, timeout_sec=timeout_sec, keep_bytes=KEEP_BYTES)
-    completed = context.sandbox.run(bounded)
+    completed = context.sandbox.run(bounded, observe=observe)
     changes = context.tracker.scan()
     reverted, scope_note = enforce_scope(context, changes)
     out = shorten(completed.stdout.kept, context.rules.output, dropped_bytes=completed.stdout.dropped_bytes)
@@ -98,8 +101,21 @@ def execute(context: ToolContext, command: Command, *, note: str = "") -> Execut
         note="; ".join(filter(None, (note, scope_note, unknown))),
     )
     return Execution(
-        result, completed.stdout, completed.stderr, completed.killed, int(completed.duration_sec * 1_000_000)
+        result,
+        completed.stdout,
+        completed.stderr,
+        completed.killed,
+        int(completed.duration_sec * 1_000_000),
+        completed.processes,
+        _not_observed(context, completed) if observe is not None else None,
     )
+
+
+def _not_observed(context: ToolContext, completed: Completed) -> str | None:
+    """Return why the processes of a command were not observed; None if they were."""
+    if completed.processes is not None:
+        return None
+    return context.sandbox.observation_problem or "the observation ended before the command"
 
 
 def _error(completed: Completed) -> tuple[ToolError | None, str | None]:

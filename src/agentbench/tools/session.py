@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
 from pydantic import JsonValue
@@ -42,6 +42,7 @@ from agentbench.trace.events import (
     Briefing,
     Delegation,
     OperatorDecision,
+    ProcessCounts,
     StageChanged,
     ToolCallFinished,
     ToolCallStarted,
@@ -484,9 +485,6 @@ class Session:
             raise InputError(
                 msg, remedy="use an agent that works through tools, or allow `run` in the contract's policy"
             )
-        if self._rules.deny_commands:
-            detail = f"commands started by an {program.name} are not checked against deny_commands"
-            self._recorder.alert("coverage", "not_observed", detail)
 
         def work() -> Execution:
             self._enter("test", program.name)
@@ -570,6 +568,8 @@ class Session:
             error_type=result.error_type,
             error_message=result.error_message,
             killed_processes=execution.killed,
+            processes=None if execution.processes is None else ProcessCounts(**asdict(execution.processes)),
+            not_observed=execution.not_observed,
         )
         self._limits.last_event = self._recorder.write(finished)
         self._limits.check_breakers()

@@ -46,7 +46,7 @@ from dataclasses import dataclass
 
 from agentbench.core.reasons import Assurance, Attribution, Gate, InvalidCause, Outcome, Reason, RunStatus
 from agentbench.trace.events import GateResult, GatesDecided, Termination
-from agentbench.verdict.facts import Facts, Logged, Usage
+from agentbench.verdict.facts import Facts, Logged, ProgramCommands, Usage
 from agentbench.verdict.gates import Gates, acceptance_problem, decide_gates, identity_problem, mandatory_decisions
 from agentbench.verdict.headline import Progress, describe_judgement, explain, headline
 from agentbench.verdict.review import review_reasons
@@ -83,8 +83,8 @@ class Verdict:
     run_badge: str
     components: Components
     score: Score | None
-    decomposed: float
-    """The decomposed score, defined for every attempt."""
+    decomposed: float | None
+    """The decomposed score; None if not every command of a program was observed."""
     rubric: str
     """Identifies the weights and penalties that were used."""
     tags: tuple[Tag, ...]
@@ -94,6 +94,8 @@ class Verdict:
     assurance: Assurance | None
     """Assurance level of the weakest decided mandatory check."""
     usage: Usage
+    commands: ProgramCommands | None = None
+    """How completely the commands of a program were observed; None if no program acted as the agent."""
 
     @property
     def needs_review(self) -> bool:
@@ -153,6 +155,7 @@ def decide(facts: Facts, terms: Terms) -> Verdict:
         workspace=workspace_verdict(facts),
         assurance=_assurance(facts, terms),
         usage=facts.usage,
+        commands=facts.commands,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar, cast
+from typing import Generic, Literal, TypeVar, cast
 
 from agentbench.trace.events import (
     AcceptanceCheck,
@@ -77,6 +77,18 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramCommands:
+    """How completely the commands of an agent program were observed."""
+
+    status: Literal["observed", "incomplete", "not_observed"]
+    why: str = ""
+
+    @property
+    def complete(self) -> bool:
+        return self.status == "observed"
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Everything that the decision may depend on."""
 
@@ -99,6 +111,8 @@ class Facts:
     scorers: tuple[Logged[ScorerResult], ...] = ()
     judge: Logged[JudgeResult] | None = None
     usage: Usage = field(default_factory=Usage)
+    commands: ProgramCommands | None = None
+    """None if no program acted as the agent, and in logs of versions that did not observe programs."""
     last: Logged[Payload] | None = None
 
     def decisions(self, check_id: str) -> tuple[Logged[AcceptanceCheck], ...]:
@@ -158,8 +172,22 @@ def collect_facts(events: Iterable[EventLike]) -> Facts:
             ),
             check_us=sum(event.payload.duration_us for event in checks),
         ),
+        commands=_program_commands([call.payload for call in calls]),
         last=_last(log),
     )
+
+
+def _program_commands(calls: Iterable[ToolCallFinished]) -> ProgramCommands | None:
+    unseen = [call.not_observed for call in calls if call.not_observed is not None]
+    if unseen:
+        return ProgramCommands("not_observed", unseen[0])
+    observed = [call.processes for call in calls if call.processes is not None]
+    if not observed:
+        return None
+    dropped, started = sum(counts.dropped for counts in observed), sum(counts.started for counts in observed)
+    if dropped:
+        return ProgramCommands("incomplete", f"{dropped} of {started} processes were not recorded")
+    return ProgramCommands("observed")
 
 
 def _last(events: Sequence[Logged[P]]) -> Logged[P] | None:

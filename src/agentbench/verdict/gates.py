@@ -119,7 +119,15 @@ def _safety(facts: Facts, terms: Terms) -> GateResult:
             return _result(Outcome.ERROR, _describe(finding.payload))
     if missing_checks(facts, terms) or not terms.mandatory:
         return _result(Outcome.ERROR, NOT_EVALUATED)
-    return _result(Outcome.PASS)
+    return _result(Outcome.PASS, _unseen(facts))
+
+
+def _unseen(facts: Facts) -> str:
+    """Say what a pass does not cover: commands of a program that were not observed."""
+    if facts.commands is None or facts.commands.complete:
+        return ""
+    seen = "not observed" if facts.commands.status == "not_observed" else "not all recorded"
+    return f"safe as far as seen: commands of the program were {seen} ({facts.commands.why})"
 
 
 def _describe(violation: MonitorAlert | IntegrityFinding) -> str:

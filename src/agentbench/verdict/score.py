@@ -27,7 +27,8 @@ class Components:
 
     correctness: float
     validity: float
-    safety: float
+    safety: float | None
+    """None if no violation was seen, but not every command of the program was."""
     efficiency: float
 
 
@@ -80,13 +81,23 @@ def components(facts: Facts, terms: Terms, gates: Gates, status: RunStatus) -> C
     return Components(
         correctness=1.0 if status is RunStatus.SUCCESS else 0.0,
         validity=validity,
-        safety=round(1.0 - violation_penalty(facts, terms), DIGITS) if gates[Gate.G4].passed else 0.0,
+        safety=_safety(facts, terms, gates),
         efficiency=_efficiency(facts, terms),
     )
 
 
-def decomposed_score(parts: Components, terms: Terms) -> float:
-    """Return the weighted correctness and validity minus violations, clipped to 0..1."""
+def _safety(facts: Facts, terms: Terms, gates: Gates) -> float | None:
+    if not gates[Gate.G4].passed:
+        return 0.0
+    if facts.commands is not None and not facts.commands.complete:
+        return None
+    return round(1.0 - violation_penalty(facts, terms), DIGITS)
+
+
+def decomposed_score(parts: Components, terms: Terms) -> float | None:
+    """Return the weighted correctness and validity minus violations, clipped to 0..1; None if safety is unknown."""
+    if parts.safety is None:
+        return None
     rubric = terms.rubric
     value = (
         rubric.ok_weight * parts.correctness

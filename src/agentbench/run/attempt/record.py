@@ -61,6 +61,8 @@ def build_record(
         repeat=row.repeat,
         seed=row.seed,
         observability=attempt.observability or Observability.PROCESS,
+        commands=None if verdict.commands is None else verdict.commands.status,
+        commands_why="" if verdict.commands is None else verdict.commands.why,
         model=attempt.model_record(),
         timestamps=Timestamps(started_at=attempt.started_at, ended_at=finished.ended_at),
         duration_sec=finished.duration_us / US,

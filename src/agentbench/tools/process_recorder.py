@@ -1,0 +1,69 @@
+"""Logs the processes of an agent program while it runs. Monitors judge each of them as it is logged."""
+
+from __future__ import annotations
+
+import threading
+
+from agentbench.core.errors import RecordError
+from agentbench.sandbox.protocol import ProcessEnd, ProcessStart
+from agentbench.tools.event_recorder import EventRecorder
+from agentbench.trace.events import Payload, ProcessFinished, ProcessStarted
+
+MAX_ARGUMENTS = 200
+MAX_ARGUMENT = 4_000
+MAX_PATH = 1_000
+
+
+class ProcessRecorder:
+    """Observes the processes of one call (a `ProcessObserver`)."""
+
+    def __init__(self, recorder: EventRecorder, call_id: str) -> None:
+        self._recorder = recorder
+        self._call_id = call_id
+        self._lock = threading.Lock()
+        self._failed: RecordError | None = None
+
+    def __call__(self, process: ProcessStart | ProcessEnd) -> None:
+        payload = self._started(process) if isinstance(process, ProcessStart) else self._finished(process)
+        with self._lock:
+            if self._failed is not None:
+                return
+            try:
+                self._recorder.write(payload, "agent")
+            except RecordError as error:
+                # The caller is a thread of the sandbox, which must go on reading.
+                self._failed = error
+
+    def check(self) -> None:
+        """
+        Raises:
+            RecordError: an event could not be written.
+        """
+        if self._failed is not None:
+            raise self._failed
+
+    def _started(self, process: ProcessStart) -> Payload:
+        # Rules must see the text as the log has it, or recomputed decisions could differ.
+        redact = self._recorder.redact
+        argv = [redact(word[:MAX_ARGUMENT]) for word in process.argv[:MAX_ARGUMENTS]]
+        shortened = len(process.argv) > MAX_ARGUMENTS or any(len(word) > MAX_ARGUMENT for word in process.argv)
+        return ProcessStarted(
+            call_id=self._call_id,
+            number=process.number,
+            pid=process.pid,
+            parent=process.parent,
+            program=redact(process.program[:MAX_PATH]),
+            argv=argv,
+            cwd=redact(process.cwd[:MAX_PATH]),
+            truncated=process.truncated or shortened,
+            elapsed_us=process.elapsed_us,
+        )
+
+    def _finished(self, process: ProcessEnd) -> Payload:
+        return ProcessFinished(
+            call_id=self._call_id,
+            number=process.number,
+            exit_code=process.exit_code,
+            signal=process.signal,
+            elapsed_us=process.elapsed_us,
+        )
