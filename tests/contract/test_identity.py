@@ -121,6 +121,7 @@ CHANGES: dict[str, tuple[Any, frozenset[str]]] = {
     "policy.dependencies": ({"allow_new": False}, CONTRACT),
     "policy.require_limits": ({"memory": "hard"}, CONTRACT),
     "policy.stages": (["inspect", "write"], CONTRACT),
+    "policy.stage_mode": ("strict", CONTRACT),
     "policy.tools": (["run"], CONTRACT),
     "budget.usd": (1, TASK),
     "budget.wall_sec": (9, TASK),
@@ -212,6 +213,10 @@ def test_mandatory_check_keys_change_contract_and_acceptance(tmp_path: Path, key
     task = copy.deepcopy(BASE)
     task["oracle"]["checks"][1 if key in {"candidate", "driver"} else 0][key] = CHECK_CHANGES[key]
     assert differences(ids_of(tmp_path, BASE), ids_of(tmp_path, task)) == ACCEPTANCE
+
+
+def test_stage_mode_auto_is_the_same_as_no_stage_mode(tmp_path: Path) -> None:
+    assert not differences(ids_of(tmp_path, BASE), ids_of(tmp_path, changed("policy.stage_mode", "auto")))
 
 
 def test_optional_check_changes_the_contract_but_not_the_acceptance(tmp_path: Path) -> None:

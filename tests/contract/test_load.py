@@ -282,6 +282,16 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "differs from `policy.editable_globs`",
     ),
     "unknown tool": (task_with(policy={"tools": ["reed_file"]}), "(did you mean `read_file`?)"),
+    "plan in auto mode": (task_with(policy={"stages": ["inspect", "plan", "write"]}), "needs `stage_mode: strict`"),
+    "plan at the end": (
+        task_with(policy={"stage_mode": "strict", "stages": ["inspect", "plan"]}),
+        "expected another stage after `plan`",
+    ),
+    "strict stages out of order": (
+        task_with(policy={"stage_mode": "strict", "stages": ["inspect", "test", "write"]}),
+        "expected the order inspect, write, test",
+    ),
+    "unknown stage mode": (task_with(policy={"stage_mode": "stricter"}), "stage_mode"),
     "stage twice": (task_with(policy={"stages": ["write", "write"]}), "each stage at most once"),
     "bad glob": (task_with(oracle={"protected": ["\\"]}), "is not a valid gitignore pattern"),
     "comment as glob": (task_with(policy={"editable_globs": ["#x"]}), "matches nothing"),

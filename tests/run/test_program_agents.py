@@ -85,7 +85,7 @@ def test_program_is_graded_and_leaves_the_task_unchanged(task: Path, model: str)
     planned, observed = _manifest(result)
     assert observed["agent_program"]["package"] == "asker"
     assert observed["agent_program"]["digest"].startswith("sha256:")
-    assert planned["guard"]["stages_enforced"] is False
+    assert (planned["guard"]["stage_mode"], planned["guard"]["stages_enforced"]) == ("auto", False)
     assert _manifest(other)[1]["agent_program"] == {}
 
 

@@ -190,5 +190,5 @@ def test_manifest_has_the_enforced_rules(stopped: Stopped) -> None:
     guard = manifest["protocol_manifest"]["planned"]["guard"]
     assert guard["tool_calls"] == 2
     assert guard["thresholds"]["identical_calls"] == 8
-    assert guard["stages_enforced"]
+    assert (guard["stage_mode"], guard["stages_enforced"]) == ("auto", False)
     assert guard["monitors"].startswith("sha256:")

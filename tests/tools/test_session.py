@@ -41,7 +41,6 @@ from agentbench.trace.events import (
     MonitorAlert,
     NetworkRequest,
     OperatorDecision,
-    StageChanged,
     ToolCallFinished,
     ToolCallStarted,
 )
@@ -168,41 +167,7 @@ def test_failed_test_cycles_are_counted_and_capped(open_session: OpenSession, fo
     assert caught.value.code is TerminationCode.FAILED_CYCLE_CAP
 
 
-# --- stages and rules ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.req("R-04a")
-def test_stages_go_up_by_logged_steps(open_session: OpenSession) -> None:
-    recorded = open_session()
-    recorded.session.list_files()
-    recorded.session.run("true")
-    recorded.session.list_files()
-    recorded.session.run("true")
-    assert [(event.before, event.after, event.cause) for event in recorded.of(StageChanged)] == [
-        (None, "inspect", "session started"),
-        ("inspect", "test", "run"),
-    ]
-
-
-@pytest.mark.req("R-04a")
-def test_agent_can_request_a_stage_early(open_session: OpenSession) -> None:
-    recorded = open_session(Rules(stages=("inspect", "write")))
-    assert recorded.session.request_stage("write", "the plan is done").ok
-    refused = recorded.session.request_stage("test")
-    assert refused.error_type == "stage_denied"
-    assert [(event.before, event.after, event.cause) for event in recorded.of(StageChanged)][1:] == [
-        ("inspect", "write", "requested: the plan is done")
-    ]
-    assert recorded.of(ToolCallStarted) == []
-
-
-@pytest.mark.req("R-04a")
-def test_tool_of_a_missing_stage_is_refused(open_session: OpenSession, folder_sandbox: FolderSandbox) -> None:
-    recorded = open_session(Rules(stages=("inspect",)))
-    for result in (recorded.session.run("rm -rf ."), recorded.session.apply_patch("x")):
-        assert result.error_type == "stage_denied"
-    assert folder_sandbox.commands == []
-    assert list(recorded.session.tools) == ["list_files", "read_file", "search"]
+# --- rules --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("C-08d")

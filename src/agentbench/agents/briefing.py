@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agentbench.contract.schema import Check, Task
+from agentbench.policy.stages import PLAN, REQUEST_STAGE, TOOL_STAGES
 from agentbench.tools.rules import Rules
 from agentbench.tools.session import BriefingText
 
@@ -79,7 +80,27 @@ def _rules(rules: Rules) -> str:
         rules_text.append(f"Never run commands like: {', '.join(_code(rule.pattern) for rule in rules.deny_commands)}.")
     if rules.tools:
         rules_text.append(f"Only these tools are allowed: {', '.join(rules.tools)}.")
+    if rules.stage_mode == "strict":
+        rules_text += _stages(rules)
     return _listed(rules_text)
+
+
+def _stages(rules: Rules) -> list[str]:
+    tools = {
+        stage: [
+            name for name, needed in TOOL_STAGES.items() if needed == stage and name in (rules.tools or TOOL_STAGES)
+        ]
+        for stage in rules.stages
+    }
+    granted = "; ".join(f"{_code(stage)} grants {', '.join(names)}" for stage, names in tools.items() if names)
+    lines = [
+        f"You work in stages, in this order: {', '.join(map(_code, rules.stages))}. You start in the first. {granted}.",
+        f"A tool of a later stage returns `stage_denied`. Ask for the next stage with {_code(REQUEST_STAGE)} and a reason.",
+        "No stage can be skipped; tools of earlier stages stay available.",
+    ]
+    if PLAN in rules.stages:
+        lines.append("To leave the stage `plan`, give your plan as the reason: which files you will change and how.")
+    return lines
 
 
 def _acceptance(task: Task, checks: Sequence[Check]) -> str:

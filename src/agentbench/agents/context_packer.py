@@ -14,7 +14,8 @@ from agentbench.agents.visible_tests import Failures
 from agentbench.core.python_syntax import parse_or_none
 from agentbench.tools.session import Session
 
-_TITLE = "## Files the failing tests point at\n"
+TITLE = "## Files the failing tests point at\n"
+ISSUE_TITLE = "## Files the issue names\n"
 _CUT = "\n[… cut: the budget ends here]"
 _LEAST = 80
 """A file is left out if fewer characters of it would fit."""
@@ -60,9 +61,9 @@ def list_project(session: Session) -> Project:
     return Project(frozenset(listed.stdout.splitlines()) if listed.ok else frozenset(), read)
 
 
-def pack(failures: Failures, project: Project, tokens: int) -> str:
+def pack(failures: Failures, project: Project, tokens: int, title: str = TITLE) -> str:
     """Pack the files named in the test output first, then what they import. The result never exceeds the budget."""
-    room = tokens * CHARS_PER_TOKEN - len(_TITLE)
+    room = tokens * CHARS_PER_TOKEN - len(title)
     parts: list[str] = []
     for path, text in _files(failures, project):
         fence = _fence(text)
@@ -76,7 +77,7 @@ def pack(failures: Failures, project: Project, tokens: int) -> str:
         room -= len(parts[-1])
         if not fits:
             break
-    return _TITLE + "".join(parts) if parts else ""
+    return title + "".join(parts) if parts else ""
 
 
 def _fence(text: str) -> str:

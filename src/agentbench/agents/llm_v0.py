@@ -7,10 +7,11 @@ user has further messages, the model ends its turn itself: failing tests can bel
 from __future__ import annotations
 
 from agentbench.agents.base import AgentExit, AgentSetup, require_model, stopped
-from agentbench.agents.context_packer import list_project, pack
+from agentbench.agents.context_packer import ISSUE_TITLE, list_project, pack
 from agentbench.agents.conversation import Conversation, Turn, tool_specs
 from agentbench.agents.prompt import Prompt, load_prompt
-from agentbench.agents.visible_tests import Progress, TestRun, run_tests
+from agentbench.agents.stages import request_stage_for
+from agentbench.agents.visible_tests import Progress, TestRun, read_failures, run_tests
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability
 from agentbench.models.protocol import Model, system, user
@@ -20,6 +21,7 @@ from agentbench.tools.session import Session
 SILENT = 3
 """Answers in a row with neither a tool call nor a patch after which the agent gives up, while tests fail."""
 DEFAULT_CONTEXT_TOKENS = 8_000
+_STAGE_MESSAGE = "You are in the stage '{}'. When you are ready, call request_stage for the stage '{}'."
 
 
 class LlmAgent:
@@ -60,11 +62,11 @@ class LlmAgent:
                 continue
             if session.turns_left and not turn.calls and patched is None:
                 return stopped(session, f"model ended its turn: {turn.reply.text[:200]}")
-            tests = run_tests(session, self._test_command)
+            tests = self._run_tests(session, turn)
             # If the tests passed before any change, passing now proves nothing: the model decides when it is done.
             if tests.passed and (first.failures is not None or not turn.calls):
                 return stopped(session, "tests pass")
-            if not tests.known and not turn.calls and patched is not False:
+            if not (tests.known or tests.later) and not turn.calls and patched is not False:
                 return stopped(session, f"model is done: {turn.reply.text[:200]}")
             if progress.is_stuck(tests):
                 return stopped(session, f"gave up: {progress.why}")
@@ -75,6 +77,14 @@ class LlmAgent:
                 )
             if tests.failures is not None:
                 conversation.messages.append(user(f"The tests still fail.\n\n{tests.text}"))
+            elif tests.later and not turn.calls and patched is not False:
+                conversation.messages.append(user(_STAGE_MESSAGE.format(session.stage, session.next_stage)))
+
+    def _run_tests(self, session: Session, turn: Turn) -> TestRun:
+        """Run the tests. If the model made its change without asking for the stage they need, ask for it."""
+        if self._test_command and not turn.calls and session.allows("apply_patch"):
+            request_stage_for("run", session, "the change is made: run the tests")
+        return run_tests(session, self._test_command)
 
     def _opening(self, session: Session, first: TestRun) -> str:
         parts = [session.briefing.text]
@@ -82,6 +92,9 @@ class LlmAgent:
             parts.append(f"## What the tests say now\n\n{first.text}")
             if self._context_tokens:
                 parts.append(pack(first.failures, list_project(session), self._context_tokens))
+        elif first.later and self._context_tokens and session.allows("list_files"):
+            issue = read_failures(session.briefing.parts.get("issue", ""))
+            parts.append(pack(issue, list_project(session), self._context_tokens, ISSUE_TITLE))
         return "\n\n".join(part for part in parts if part)
 
     def _patched(self, session: Session, conversation: Conversation, turn: Turn) -> bool | None:
@@ -92,6 +105,7 @@ class LlmAgent:
         patch = find_patch(turn.reply.text)
         if patch is None:
             return None
+        request_stage_for("apply_patch", session, turn.reply.text)
         result = session.apply_patch(patch)
         conversation.count_faults(result)
         if not result.ok:

@@ -34,7 +34,7 @@ class ReferenceAgent:
         if self._is_patch:
             result = session.submit_patch(self._content)
         else:
-            result = session.run_program(AgentProgram("reference_script", _SCRIPT, stdin=self._content))
+            result = session.run_program(AgentProgram("reference_script", _SCRIPT, stdin=self._content, of_task=True))
         if result.ok:
             return AgentExit(TerminationCode.AGENT_STOPPED, "reference applied", (session.last_event,))
         why = f"reference did not apply: {result.error_message}"

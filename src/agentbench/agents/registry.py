@@ -15,6 +15,7 @@ from agentbench.agents.base import Agent, AgentSetup
 from agentbench.agents.cli import agent as cli
 from agentbench.agents.cli.profiles import PROFILES
 from agentbench.contract.problem import did_you_mean
+from agentbench.contract.schema import Task
 from agentbench.core.errors import InputError
 
 GROUP = "agentbench.agents"
@@ -70,6 +71,19 @@ def require_turns(name: str, turns: int) -> None:
     if turns and name.startswith(cli.PREFIX):
         msg = f"agent '{name}' does not support multi-turn tasks (the task has {turns} further turns)"
         raise InputError(msg, remedy="use an agent that does, such as llm_v0, scripted or command")
+
+
+def require_tools(name: str, task: Task) -> None:
+    """Check that an agent works through tools if the task needs that: strict stages cannot be enforced on a program.
+
+    Raises:
+        InputError: it is a program.
+    """
+    if task.policy.stage_mode == "strict" and (name == "command" or name.startswith(cli.PREFIX)):
+        msg = f"agent '{name}' cannot run task '{task.id}': `stage_mode: strict` cannot be enforced on a program, which acts without tools"
+        raise InputError(
+            msg, remedy="use an agent that works through tools, such as llm_v0, or set `policy.stage_mode: auto`"
+        )
 
 
 def _factory(name: str) -> Factory:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from agentbench.agents.base import AgentExit, AgentSetup, require_model, stopped
 from agentbench.agents.conversation import Conversation, tool_specs
 from agentbench.agents.prompt import load_prompt
+from agentbench.agents.stages import request_stage_for
 from agentbench.agents.visible_tests import Progress, TestRun, run_tests
 from agentbench.core.reasons import Observability
 from agentbench.models.protocol import Model, system, user
@@ -133,8 +134,8 @@ class SubagentsAgent:
             if route.next == "patch":
                 proposal = self._patch(session, route.task, board)
                 board.append(_entry("patcher", proposal.model_dump_json()))
-                return self._run_tests(session, board) if proposal.applied else None
-            tests = self._run_tests(session, board)
+                return self._run_tests(session, route, board) if proposal.applied else None
+            tests = self._run_tests(session, route, board)
             if not tests.passed:
                 advice = self._ask(session, "tester", route.task, board, Advice)
                 board.append(_entry("tester", advice.model_dump_json()))
@@ -143,7 +144,9 @@ class SubagentsAgent:
             return None
         return tests
 
-    def _run_tests(self, session: Session, board: list[str]) -> TestRun:
+    def _run_tests(self, session: Session, route: Route, board: list[str]) -> TestRun:
+        if self._test_command is not None:
+            request_stage_for("run", session, route.task or route.why or "run the tests")
         tests = run_tests(session, self._test_command)
         board.append(_entry("tests", tests.text))
         return tests
@@ -152,6 +155,7 @@ class SubagentsAgent:
         diff = find_patch(self._ask_text(session, "patcher", task, board))
         if diff is None:
             raise Unreadable("there is no diff in it")
+        request_stage_for("apply_patch", session, task or diff)
         result = session.apply_patch(diff)
         return Proposal(diff=diff, applied=result.ok, problem=result.error_message or "")
 

@@ -51,12 +51,14 @@ def _short(output: str, tests: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """The result of one test run. `known` is false if there was no way to run the tests."""
+    """The result of one test run. `known` is false if there was no way to run the tests, or none yet: see `later`."""
 
     __test__ = False
 
     known: bool
     failures: Failures | None = None
+    later: bool = False
+    """Whether the tests can run only in a later stage."""
 
     @property
     def passed(self) -> bool:
@@ -64,6 +66,8 @@ class TestRun:
 
     @property
     def text(self) -> str:
+        if self.later:
+            return "the tests cannot run in the current stage"
         if not self.known:
             return "there is no known way to run the tests"
         return "the tests pass" if self.failures is None else self.failures.text
@@ -77,6 +81,8 @@ def run_tests(session: Session, command: str | None) -> TestRun:
     """
     if command is None or "run" not in session.tools:
         return TestRun(known=False)
+    if not session.allows("run"):
+        return TestRun(known=False, later=True)
     result = session.run(command)
     if result.ok:
         return TestRun(known=True)

@@ -11,7 +11,7 @@ import pathspec
 
 from agentbench.contract.network_allow import parse_entry
 from agentbench.contract.problem import KeyPath, KeyProblems, Problem, did_you_mean
-from agentbench.contract.schema import Check, Repo, Task
+from agentbench.contract.schema import Check, Repo, StageName, Task
 from agentbench.contract.scorers import missing_unmodified_paths, scorer_list_problems
 from agentbench.contract.task_files import TaskFileError, hidden_paths, inside, is_file, regular
 from agentbench.contract.yaml_document import Document
@@ -159,6 +159,8 @@ def _policy(task: Task) -> KeyProblems:
             yield ("policy", "tools", index), f"expected one of {', '.join(TOOL_NAMES)}; got {tool}{hint}"
     if len(set(policy.stages)) != len(policy.stages) or not policy.stages:
         yield ("policy", "stages"), "expected at least one stage, and each stage at most once"
+    elif message := _stages_problem(policy.stages, strict=policy.stage_mode == "strict"):
+        yield ("policy", "stages"), message
     yield from scorer_list_problems(task.scorers)
     globs: tuple[tuple[KeyPath, tuple[str, ...]], ...] = (
         (("policy", "editable_globs"), policy.editable_globs),
@@ -171,6 +173,17 @@ def _policy(task: Task) -> KeyProblems:
         for index, pattern in enumerate(patterns):
             if message := _glob_problem(pattern):
                 yield (*key, index), message
+
+
+def _stages_problem(stages: tuple[StageName, ...], *, strict: bool) -> str:
+    if not strict:
+        return "the stage `plan` needs `stage_mode: strict`" if "plan" in stages else ""
+    if stages[-1] == "plan":
+        return "expected another stage after `plan`: a plan is recorded when the agent leaves it"
+    privileges = [stage for stage in ("inspect", "write", "test") if stage in stages]
+    if [stage for stage in stages if stage != "plan"] != privileges:
+        return "expected the order inspect, write, test: each stage also grants the tools of the stages before it"
+    return ""
 
 
 def _glob_problem(pattern: str) -> str:

@@ -70,6 +70,8 @@ def _parts(loaded: LoadedTask, hidden: Json) -> dict[str, Json]:
     task = loaded.task
     policy = _plain(task.policy)
     policy["editable_globs"] = list(loaded.editable_globs)
+    if task.policy.stage_mode == "auto":
+        del policy["stage_mode"]  # means the same as an absent key
     oracle = _plain(task.oracle)
     oracle["hidden"] = hidden
     oracle["checks"] = [_check(loaded, check) for check in task.oracle.checks]

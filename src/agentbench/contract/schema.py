@@ -11,7 +11,8 @@ Layer = Literal["build", "static", "unit", "integration", "e2e", "script"]
 Parser = Literal["pytest", "junit", "exit_code"]
 LimitStrength = Literal["hard", "monitored", "absent"]
 Severity = Literal["gate", "penalty"]
-StageName = Literal["inspect", "write", "test"]
+StageName = Literal["inspect", "plan", "write", "test"]
+StageMode = Literal["auto", "strict"]
 
 SLUG = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 Slug = Annotated[str, StringConstraints(pattern=SLUG)]
@@ -200,7 +201,10 @@ class Policy(Model):
     require_limits: RequireLimits = RequireLimits()
     """Required strength of each limit: `hard`, `monitored` or `absent`. A backend that offers less is refused."""
     stages: tuple[StageName, ...] = ("inspect", "write", "test")
-    """Stages that the agent may use."""
+    """Stages that the agent may use. In strict mode also the order in which they are granted; `plan` needs strict mode."""
+    stage_mode: StageMode | None = None
+    """`auto`: a tool call enters the stage it needs. `strict`: a tool outside the current stage returns `stage_denied`, and the agent
+    asks for the next stage with the tool `request_stage`. None means `auto`."""
     tools: tuple[NonEmpty, ...] = ()
     """Tools that the agent may use; empty means all."""
 

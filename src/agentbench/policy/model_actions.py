@@ -136,6 +136,8 @@ def _call(started: ToolCallStarted, blobs: Blobs) -> Iterator[ModelAction]:
             yield ModelAction("code", added_lines(_full_text(arguments.get("unified_diff"), blobs)), executed=True)
         case "read_file":
             yield ModelAction("command", f"cat '{_full_text(arguments.get('path'), blobs)}'", executed=True)
+        case "request_stage":
+            yield from prose(_full_text(arguments.get("reason"), blobs))
         case _:
             return
 

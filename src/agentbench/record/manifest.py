@@ -119,8 +119,11 @@ class GuardPlan(Part):
     """Python packages that the task knows; null if packages are not compared."""
     stages: tuple[str, ...] = ()
     """Stages in the order they are granted."""
+    stage_mode: Literal["auto", "strict"] | None = None
+    """Null in manifests of versions without strict stages, which means `auto`."""
     stages_enforced: bool = True
-    """False for external programs: all stages are granted at the start."""
+    """Whether a tool outside the current stage was denied: true only in strict mode. Versions without `stage_mode` wrote true for every
+    agent that works through tools, although its calls entered the stages they needed."""
 
 
 class Planned(Part):

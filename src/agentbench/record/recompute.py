@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 
+from agentbench.contract.schema import StageMode
 from agentbench.core.canonical import Json
 from agentbench.policy.budget import Budget
 from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor, RuleSet, published_rules
 from agentbench.policy.recheck import recheck
 from agentbench.policy.rule_engine import ENGINE_MONITORS, Limits
+from agentbench.policy.stages import recheck_stages
 from agentbench.policy.thresholds import Thresholds
 from agentbench.record.manifest import GradingPlan, GuardPlan, Manifest, Planned
 from agentbench.record.schema import AttemptRecord
@@ -57,7 +59,7 @@ def terms_from(planned: Planned) -> Terms:
     )
 
 
-def guard_plan(limits: Limits, contract: ContractRules, stages: tuple[str, ...], *, enforced: bool) -> GuardPlan:
+def guard_plan(limits: Limits, contract: ContractRules, stages: tuple[str, ...], stage_mode: StageMode) -> GuardPlan:
     """Return the inputs of breakers and monitors that the manifest stores."""
     return GuardPlan(
         thresholds=asdict(limits.thresholds),
@@ -65,7 +67,8 @@ def guard_plan(limits: Limits, contract: ContractRules, stages: tuple[str, ...],
         wall_us=limits.wall_us,
         max_installs=limits.max_installs,
         stages=stages,
-        stages_enforced=enforced,
+        stage_mode=stage_mode,
+        stages_enforced=stage_mode == "strict",
         **asdict(limits.budget),
         **asdict(contract),
     )
@@ -101,22 +104,22 @@ class Recomputed:
 
 def recompute_rules(events: Iterable[Event], plan: GuardPlan, stored: StoredEvidence | None = None) -> Recomputed:
     """Recompute the decisions of breakers and monitors, with the rules that the run was made with."""
-    stored = stored or StoredEvidence()
+    events, stored = list(events), stored or StoredEvidence()
+    staged = tuple(recheck_stages(events, plan.stages)) if plan.stage_mode == "strict" else ()
     contract = ContractRules(**{field.name: getattr(plan, field.name) for field in fields(ContractRules)})
     try:
         limits = limits_from(plan)
     except ValueError as error:
-        return Recomputed((str(error),))
+        return Recomputed((*staged, str(error)))
     current = published_rules()
     rules = current if plan.monitors == current.digest else stored.rules(plan.monitors)
     if stored.reduced:
-        return Recomputed(skipped="decisions of breakers and monitors: bulky evidence was deleted")
+        return Recomputed(staged, "decisions of breakers and monitors: bulky evidence was deleted")
     if rules is None:
         why = f"made with other rules ({plan.monitors[:19]}…, this version has {current.digest[:19]}…) that the run does not store"
-        return Recomputed(skipped=f"decisions of breakers and monitors: {why}")
-    return Recomputed(
-        tuple(recheck(events, limits, PolicyMonitor(contract, rules, blobs=stored.blob), ENGINE_MONITORS | MONITORS))
-    )
+        return Recomputed(staged, f"decisions of breakers and monitors: {why}")
+    decisions = recheck(events, limits, PolicyMonitor(contract, rules, blobs=stored.blob), ENGINE_MONITORS | MONITORS)
+    return Recomputed((*staged, *decisions))
 
 
 def recompute(

@@ -1,4 +1,4 @@
-"""Parts of a trace that a card shows beside the record: findings, protected paths, failures of tests and steps."""
+"""Parts of a trace that a card shows beside the record: requested stages, findings, protected paths, failures of tests and steps."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import Outcome
+from agentbench.policy.stages import PLAN
 from agentbench.reports.escape import columns, plain
 from agentbench.trace.events import (
     AcceptanceCheck,
@@ -16,6 +17,7 @@ from agentbench.trace.events import (
     Excerpt,
     IntegrityFinding,
     MonitorAlert,
+    StageChanged,
     StaticFinished,
     TestsFinished,
 )
@@ -23,7 +25,7 @@ from agentbench.trace.log import read_events
 
 EVENTS_READ = frozenset(
     {
-        *("integrity_finding", "monitor_alert", "acceptance_check"),
+        *("integrity_finding", "monitor_alert", "acceptance_check", "stage_changed"),
         *("build_finished", "static_finished", "tests_finished"),
     }
 )
@@ -39,6 +41,7 @@ MAX_SHOWN = 20
 """Findings, and protected paths of each kind, on a card; the HTML page and the log have all."""
 EXCERPT_LINES = 3
 FAILURE_LINES = 6
+PLAN_LINES = 20
 WIDTH = 200
 
 
@@ -65,10 +68,13 @@ class Evidence:
     """Output of each step that did not pass."""
     steps: Sequence[tuple[str, str, str]] = ()
     """Build and static commands that did not pass: name, outcome, reason."""
+    stages: Sequence[StageChanged] = ()
+    """Stages that the agent asked for, with its reasons."""
 
     def lines(self) -> list[str]:
         """Render the sections that are not empty."""
-        lines = ["", "findings", *self._findings()] if self.findings else []
+        lines = ["", "requested stages", *self._stages()] if self.stages else []
+        lines += ["", "findings", *self._findings()] if self.findings else []
         if self.protected:
             lines += ["", "protected paths, set to the contract's version for grading", *self._protected()]
         if self.steps:
@@ -80,6 +86,15 @@ class Evidence:
         lines = [plain(line, WIDTH) for line in self.outputs.get(step, "").splitlines() if line.strip()]
         omitted = len(lines) - FAILURE_LINES
         return lines if omitted <= 0 else [f"… {omitted} more lines", *lines[-FAILURE_LINES:]]
+
+    def _stages(self) -> Iterator[str]:
+        for change in self.stages:
+            first, *following = [plain(line, WIDTH) for line in change.reason.splitlines() if line.strip()] or [""]
+            label = "plan: " if change.before == PLAN else ""
+            yield f"  {change.before} → {change.after}  {label}{first}"
+            yield from (f"      | {line}" for line in following[:PLAN_LINES])
+            if len(following) > PLAN_LINES:
+                yield f"      | … {len(following) - PLAN_LINES} more lines"
 
     def _steps(self) -> Iterator[str]:
         for name, outcome, why in self.steps:
@@ -138,6 +153,7 @@ def read_evidence(log: Path | None) -> Evidence:
     diagnostics: dict[str, str] = {}
     outputs: dict[str, str] = {}
     steps: list[tuple[str, str, str]] = []
+    stages: list[StageChanged] = []
     if log is None:
         return Evidence()
     try:
@@ -156,6 +172,8 @@ def read_evidence(log: Path | None) -> Evidence:
                             finding.excerpt,
                         )
                     )
+                case StageChanged() as change:
+                    stages += [change] if change.reason else []
                 case MonitorAlert() as alert:
                     findings.append(_Finding(event.seq, alert.severity, alert.rule, alert.monitor, alert.detail))
                 case AcceptanceCheck() as check if check.outcome is not Outcome.PASS:
@@ -171,7 +189,7 @@ def read_evidence(log: Path | None) -> Evidence:
     except RecordError:
         return Evidence()
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    return Evidence(findings, protected, diagnostics, outputs, steps)
+    return Evidence(findings, protected, diagnostics, outputs, steps, stages)
 
 
 def _place(finding: IntegrityFinding) -> str:

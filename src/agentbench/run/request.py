@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agentbench.agents.registry import require_agent, require_turns
+from agentbench.agents.registry import require_agent, require_tools, require_turns
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import InputError
 from agentbench.core.protocol import PROTOCOL_SEED
@@ -76,9 +76,10 @@ def require_agents(rows: Sequence[PlanRow]) -> None:
     """Reject bad agents before a run directory exists.
 
     Raises:
-        InputError: unknown agent, one that lacks a model, or one that does not support a task's turns.
+        InputError: unknown agent, one that lacks a model, or one that does not support a task's turns or strict stages.
     """
     for row in rows:
         agent = row.configuration.agent
+        require_tools(agent, row.task.task)
         require_turns(agent, len(row.task.task.turns))
         require_agent(agent, has_model=row.configuration.value("model") is not None)

@@ -17,6 +17,7 @@ from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.event_recorder import EventRecorder
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.rules import Rules, Scope
+from agentbench.tools.stages import StageGate
 from agentbench.tools.workspace_tracker import WorkspaceTracker
 
 
@@ -29,6 +30,7 @@ class ToolContext:
     tracker: WorkspaceTracker
     rules: Rules
     recorder: EventRecorder
+    stages: StageGate
     time_left: Callable[[], float]
     scope: Scope = field(init=False)
     call_id: str = ""
@@ -67,10 +69,10 @@ A = TypeVar("A", bound=Arguments)
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
-    """A tool: an argument model, and the function that implements it. `stage` is the stage it needs."""
+    """A tool: an argument model, and the function that implements it. `stage` is the stage it needs, None for any."""
 
     name: str
-    stage: StageName
+    stage: StageName | None
     arguments: type[A]
     work: Callable[[ToolContext, A], Execution]
     description: str

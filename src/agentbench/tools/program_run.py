@@ -19,6 +19,8 @@ class AgentProgram:
     line: str
     env: Mapping[str, str] = field(default_factory=dict)
     stdin: bytes = b""
+    of_task: bool = False
+    """Whether it belongs to the task, like a reference script, and is not the agent under evaluation."""
 
 
 class ProgramRun:

@@ -8,7 +8,11 @@ from typing import Any
 from agentbench.tools.apply_patch import APPLY_PATCH
 from agentbench.tools.definition import Tool
 from agentbench.tools.read_files import LIST_FILES, READ_FILE
+from agentbench.tools.request_stage import REQUEST_STAGE
 from agentbench.tools.run_command import RUN
 from agentbench.tools.search import SEARCH
 
-TOOLS: Mapping[str, Tool[Any]] = {tool.name: tool for tool in (LIST_FILES, READ_FILE, SEARCH, APPLY_PATCH, RUN)}
+TOOLS: Mapping[str, Tool[Any]] = {
+    tool.name: tool for tool in (LIST_FILES, READ_FILE, SEARCH, APPLY_PATCH, RUN, REQUEST_STAGE)
+}
+"""`request_stage` is offered only in strict mode."""

@@ -6,16 +6,14 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agentbench.contract.schema import DenyCommand, DependencyRules, StageName, Task
+from agentbench.contract.schema import DenyCommand, DependencyRules, StageMode, StageName, Task
 from agentbench.policy.budget import Budget
 from agentbench.policy.monitors import ContractRules
 from agentbench.policy.rule_engine import Limits
 from agentbench.policy.thresholds import Thresholds, published_thresholds
 from agentbench.tools.result import OutputPolicy
+from agentbench.tools.stages import STAGES
 from agentbench.workspace.diff.compare import Globs
-
-STAGES: tuple[StageName, ...] = ("inspect", "write", "test")
-"""In order of privilege: read files, change files by patches, run commands."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -69,6 +67,7 @@ class Rules:
 
     caps: Caps = field(default_factory=Caps)
     stages: tuple[StageName, ...] = STAGES
+    stage_mode: StageMode = "auto"
     tools: tuple[str, ...] = ()
     editable_globs: tuple[str, ...] = ()
     readable_globs: tuple[str, ...] = ()
@@ -124,6 +123,7 @@ def rules_for(task: Task, *, max_steps: int | None = None) -> Rules:
             tool_timeout_sec=task.environment.tool_timeout_sec,
         ),
         stages=tuple(stage for stage in task.policy.stages if allow_write or stage != "write"),
+        stage_mode=task.policy.stage_mode or "auto",
         tools=task.policy.tools,
         editable_globs=task.policy.editable_globs or task.agent.editable_globs,
         readable_globs=task.policy.readable_globs,

@@ -26,6 +26,7 @@ from agentbench.policy.budget import reached_cap
 from agentbench.policy.monitors import DENY_COMMANDS, PolicyMonitor
 from agentbench.policy.prices import MICRO
 from agentbench.policy.rule_engine import RuleEngine
+from agentbench.policy.stages import REQUEST_STAGE
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.apply_patch import patch_workspace
 from agentbench.tools.definition import Execution, Tool, ToolContext
@@ -34,7 +35,8 @@ from agentbench.tools.operator import Operator, ask
 from agentbench.tools.program_run import AgentProgram, ProgramRun
 from agentbench.tools.registry import TOOLS
 from agentbench.tools.result import ToolError, ToolResult
-from agentbench.tools.rules import STAGES, Rules
+from agentbench.tools.rules import Rules
+from agentbench.tools.stages import StageGate
 from agentbench.tools.workspace_tracker import WorkspaceTracker
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import (
@@ -43,7 +45,6 @@ from agentbench.trace.events import (
     Delegation,
     OperatorDecision,
     ProcessCounts,
-    StageChanged,
     ToolCallFinished,
     ToolCallStarted,
 )
@@ -326,11 +327,11 @@ class Session:
         self._limits = limits = SessionLimits(rules, record, environment, clock=clock, cancelled=cancelled)
         self._recorder = recorder = limits.recorder
         self._calls = self._programs = self._turns = 0
-        self._stage: StageName | None = None
+        self._stages = StageGate(rules, recorder)
         self._lock = threading.RLock()
         tracker = WorkspaceTracker(environment.sandbox, environment.base, recorder, generated=rules.generated)
         self._context = ToolContext(
-            environment.sandbox, environment.workdir, tracker, rules, recorder, limits.time_left
+            environment.sandbox, environment.workdir, tracker, rules, recorder, self._stages, limits.time_left
         )
         self.tools: Mapping[str, Tool[Any]] = {name: tool for name, tool in TOOLS.items() if self._offered(tool)}
 
@@ -401,15 +402,31 @@ class Session:
             shown = self._recorder.excerpt(task.encode("utf-8", "backslashreplace"))
             self._recorder.write(Delegation(parent=parent, child=child, role=role, task=shown), "agent")
 
-    def request_stage(self, stage: StageName, why: str = "") -> ToolResult:
-        """Enter a stage before a tool needs it, for example when planning is done. Refused if the contract does not allow it."""
+    @property
+    def stage(self) -> str | None:
+        """The current stage."""
+        return self._stages.current
+
+    @property
+    def next_stage(self) -> StageName | None:
+        """The only stage that can be requested in strict mode, or None after the last one."""
+        return self._stages.following
+
+    def allows(self, name: str) -> bool:
+        """Return whether a tool is offered and the current stage grants it. In auto mode a call enters the stage it needs."""
+        return name in self.tools and self._stages.grants(self.tools[name].stage)
+
+    def request_stage(self, stage: StageName, reason: str = "") -> ToolResult:
+        """Ask for a stage: in strict mode by a call of the tool, in auto mode in advance of a tool that needs it."""
+        if self._stages.strict:
+            return self.call(REQUEST_STAGE, {"stage": stage, "reason": reason})
         with self._lock:
             self._limits.check_open()
             try:
-                self._enter(stage, printable(f"requested: {why}"[:300]))
+                self._stages.enter(stage, printable(f"requested: {reason}"[:300]))
             except ToolFault as fault:
                 return ToolResult.refused(ToolError(fault.kind), fault.message)
-            return ToolResult(ok=True, note=f"stage {self._stage}")
+            return ToolResult(ok=True, note=f"stage {self._stages.current}")
 
     def stop(self, rationale: str = "") -> NoReturn:
         """End the session at the agent's request.
@@ -444,9 +461,7 @@ class Session:
         self._limits.begin()
         parts = dict(self.briefing.parts)
         self._recorder.write(Briefing(text=self.briefing.text, sha256=self.briefing.sha256, parts=parts))
-        first = next((stage for stage in STAGES if stage in self._rules.stages), None)
-        if first is not None:
-            self._change_stage(first, "session started")
+        self._stages.begin()
 
     def next_turn(self) -> str | None:
         """Log and return the user's next message, or return None if there is none. Reopens a session that the agent stopped.
@@ -468,7 +483,7 @@ class Session:
         """Apply a patch held by the harness, such as the reference. It never exists as a file in the sandbox."""
 
         def work() -> Execution:
-            self._enter("write", "apply_patch")
+            self._stages.advance("write", "apply_patch")
             return patch_workspace(self._context, patch, lenient=False)
 
         return self._for_agent("apply_patch", {"unified_diff": patch.decode("utf-8", "replace")}, work)
@@ -485,9 +500,12 @@ class Session:
             raise InputError(
                 msg, remedy="use an agent that works through tools, or allow `run` in the contract's policy"
             )
+        if self._stages.strict and not program.of_task:
+            msg = f"an {program.name} acts without tools, so `stage_mode: strict` cannot be enforced on it"
+            raise InputError(msg, remedy="use an agent that works through tools, or `stage_mode: auto`")
 
         def work() -> Execution:
-            self._enter("test", program.name)
+            self._stages.advance("test", program.name)
             return ProgramRun(self._context, program).execute()
 
         return self._for_agent(program.name, {"command": program.line, "env": " ".join(sorted(program.env))}, work)
@@ -524,23 +542,23 @@ class Session:
             call_id=call_id,
             tool=tool,
             arguments=self._recorder.arguments(arguments),
-            stage=self._stage,
+            stage=self._stages.current,
             elapsed_us=self._limits.elapsed_us(),
         )
 
     def _use(self, name: str, arguments: JsonValue, trips: tuple[Trip, ...] = ()) -> Execution:
         tool = TOOLS.get(name)
-        if tool is None:
+        if tool is None or (name == REQUEST_STAGE and not self._stages.strict):
             available = ", ".join(self.tools)
             raise ToolFault(
                 f"unknown tool '{printable(name[:80])}' (available: {available})", kind=ToolError.UNKNOWN_TOOL
             )
-        if self._rules.tools and name not in self._rules.tools:
+        if self._rules.tools and name not in self._rules.tools and tool.stage is not None:
             raise ToolFault(f"the contract does not allow {name}", kind=ToolError.TOOL_DENIED)
         if arguments is not None and not isinstance(arguments, dict):
             raise ToolFault(f"{name}: arguments must be an object", kind=ToolError.INVALID_ARGUMENTS)
         self._limits.refuse(name, trips)
-        self._enter(tool.stage, name)
+        self._stages.enter(tool.stage, name)
         return tool.invoke(self._context, arguments or {})
 
     def _execute(self, started: ToolCallStarted, work: Callable[[], Execution], *, note: str = "") -> ToolResult:
@@ -576,19 +594,7 @@ class Session:
         self._limits.check_time()
         return result
 
-    def _enter(self, stage: StageName, cause: str) -> None:
-        """Enter the stage that a tool needs. Stages only go up, and each change is logged."""
-        if stage not in self._rules.stages:
-            allowed = ", ".join(self._rules.stages) or "none"
-            raise ToolFault(
-                f"{cause} needs the stage '{stage}'; the contract allows: {allowed}", kind=ToolError.STAGE_DENIED
-            )
-        if self._stage is None or STAGES.index(stage) > STAGES.index(self._stage):
-            self._change_stage(stage, cause)
-
-    def _change_stage(self, stage: StageName, cause: str) -> None:
-        self._recorder.write(StageChanged(before=self._stage, after=stage, cause=cause))
-        self._stage = stage
-
     def _offered(self, tool: Tool[Any]) -> bool:
+        if tool.stage is None:
+            return self._stages.strict
         return tool.stage in self._rules.stages and (not self._rules.tools or tool.name in self._rules.tools)

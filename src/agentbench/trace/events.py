@@ -153,6 +153,8 @@ class StageChanged(Payload):
     before: str | None
     after: str
     cause: str
+    reason: str = ""
+    """The agent's reason, if it asked for the stage with `request_stage`. When `before` is `plan`, this is its plan."""
 
 
 class AgentTurnStarted(Payload):

@@ -6,7 +6,6 @@ import os
 import platform
 import re
 
-from agentbench.agents.cli.agent import profile_of
 from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Lock, LockedSource
@@ -100,8 +99,7 @@ def _planned(attempt: Attempt, backend: Backend) -> Planned:
             rules.limits,
             rules.contract,
             rules.stages,
-            # A program in the sandbox does not act through tools, so stages cannot be enforced on it.
-            enforced=row.configuration.agent_command is None and profile_of(row.configuration.agent) is None,
+            rules.stage_mode,
         ),
         base_seed=attempt.base_seed,
         seed=row.seed,

@@ -25,7 +25,7 @@ function describe(event) {
   if (t === "llm_request") return `${p.model}`;
   if (t === "llm_response") return `${p.status}, ${p.prompt_tokens} + ${p.completion_tokens} tokens`;
   if (t === "agent_turn_started") return `turn ${p.turn}`;
-  if (t === "stage_changed") return `${p.before || "start"} → ${p.after}: ${p.cause}`;
+  if (t === "stage_changed") return `${p.before || "start"} → ${p.after}: ${p.reason ? (p.before === "plan" ? "plan: " : "") + p.reason : p.cause}`;
   if (t === "resource_sample") return `${p.phase}: ${p.memory_bytes ? (p.memory_bytes / 1048576).toFixed(1) + " MB" : ""} ${p.cpu_us ? secs(p.cpu_us / 1e6) + " cpu" : ""}`;
   if (t === "briefing") return cut(p.text || "", 120);
   if (t === "identity_bound") return `${p.backend} ${p.snapshot}`;
