@@ -167,6 +167,7 @@ def test_agent_without_a_model_is_an_input_error(agent: str, tmp_path: Path) -> 
 # --- packed context ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.req("T-04c")
 def test_context_packer_shows_files_named_by_failing_tests(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     done = play(sandboxes, tmp_path, "context_packer", [patch(RIGHT)])
     assert done.ended.rationale == "tests pass"
@@ -184,6 +185,7 @@ def answer_json(**value: Any) -> dict[str, Any]:
     return {"text": f"Here you are:\n```json\n{json.dumps(value)}\n```"}
 
 
+@pytest.mark.req("T-04d")
 def test_subagents_search_patch_and_test(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     answers = [
         answer_json(next="search", task="find median", why="it fails"),

@@ -23,7 +23,7 @@ from agentbench.run.request import RunRequest, plan_attempts
 from tests.run.conftest import Ab
 from tests.run.tasks import make_suite
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = pytest.mark.component
 
 
 class JobCounter:

@@ -74,7 +74,7 @@ def slow(ab: Ab, tmp_path: Path) -> Slow:
     return Slow(ab, tmp_path, "one", "two", "three")
 
 
-@pytest.mark.req("R-13", "R-10")
+@pytest.mark.req("R-13", "R-10", "E-08")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_records_running_attempts(slow: Slow, interrupt: Interrupt, number: int) -> None:
     process = slow.start()

@@ -79,6 +79,30 @@ def test_recorded_model_reproduces_the_run_offline(ab: Ab, task: Path, tmp_path:
     assert ab("verify", run_folder(again)).code == 0
 
 
+@pytest.mark.req("T-04c")
+def test_context_packer_shows_the_model_files_that_the_tests_name(ab: Ab, task: Path, tmp_path: Path) -> None:
+    with (task / "task.yaml").open("a") as file:
+        file.write("hints: {test_command: 'echo src/mod.py:1: AssertionError; false'}\n")
+    model = script(tmp_path, calls("apply_patch", unified_diff=PATCH), {"text": "Done."}, after="repeat")
+    ran = with_model(ab, task, model, agent="context_packer")
+    assert ran.record["result"]["passed"], ran.stderr
+    shown = [blob.read_text() for blob in run_folder(ran).glob("tasks/*/blobs/*")]
+    assert any("VALUE = 41" in text for text in shown), "the file named by the test output is in a request"
+
+
+@pytest.mark.req("T-04d")
+def test_subagents_log_who_delegated_what(ab: Ab, task: Path, tmp_path: Path) -> None:
+    answers = ('{"next": "patch", "task": "write 42"}', f"```diff\n{PATCH}```", '{"next": "stop", "why": "done"}')
+    ran = with_model(ab, task, script(tmp_path, *({"text": text} for text in answers)), agent="subagents")
+    assert ran.record["result"]["passed"], ran.stderr
+    log = next(run_folder(ran).glob("tasks/*/events.jsonl")).read_text().splitlines()
+    events = [json.loads(line) for line in log]
+    graph = [
+        (event["payload"]["parent"], event["payload"]["child"]) for event in events if event["type"] == "delegation"
+    ]
+    assert graph == [("subagents", "router"), ("router", "patcher"), ("subagents", "router")]
+
+
 @pytest.mark.req("T-06", "E-03")
 def test_recorded_model_stops_at_the_first_difference(ab: Ab, asker: Path, task: Path, tmp_path: Path) -> None:
     line = 'python3 "$AB_AGENT_FILES/ask.py" '

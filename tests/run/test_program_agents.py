@@ -19,7 +19,7 @@ from agentbench.core.errors import InputError, SandboxUnavailable
 from agentbench.models.client.endpoint import Dialect
 from tests.run.tasks import TASK, make_task
 
-pytestmark = [pytest.mark.req("T-05", "R-03"), pytest.mark.end_to_end]
+pytestmark = [pytest.mark.req("T-04e", "T-05", "R-03"), pytest.mark.end_to_end]
 
 PROGRAM = """\
 import json, os, sys, urllib.request

@@ -21,7 +21,7 @@ from agentbench.sandbox.socket_forward import remove_stale_sockets
 from agentbench.trace.redaction import Redactor
 from tests.run.web import Proxied, proxied, read_all, site
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = pytest.mark.component
 
 KEY = "an-index-key-of-somebody"
 
@@ -161,7 +161,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.component
 @pytest.mark.req("R-12")
 def test_unlisted_destinations_are_refused_and_recorded(tmp_path: Path) -> None:
     def refuse_to_resolve(host: str, port: int) -> list[str]:
@@ -223,7 +222,6 @@ def test_second_request_on_a_connection_is_ignored(tmp_path: Path) -> None:
         assert [path for _, path, _, _ in web.requests] == ["/1"]
 
 
-@pytest.mark.component
 @pytest.mark.req("R-12")
 def test_name_is_resolved_once_and_never_to_private_addresses(tmp_path: Path) -> None:
     looked_up: list[str] = []
@@ -251,7 +249,6 @@ def test_name_is_resolved_once_and_never_to_private_addresses(tmp_path: Path) ->
     assert looked_up == list(meanings)
 
 
-@pytest.mark.component
 @pytest.mark.req("R-12")
 def test_unreachable_server_is_reported_and_recorded(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -266,7 +263,6 @@ def test_unreachable_server_is_reported_and_recorded(tmp_path: Path) -> None:
     assert ["cannot reach" in response.error for response in proxy.responses] == [True, True]
 
 
-@pytest.mark.component
 @pytest.mark.req("R-12")
 def test_slow_request_head_is_refused(tmp_path: Path) -> None:
     with proxied(tmp_path, ["listed.example"], limits=ProxyLimits(head_sec=0.3)) as proxy, proxy.connect() as sock:
@@ -275,7 +271,6 @@ def test_slow_request_head_is_refused(tmp_path: Path) -> None:
     assert [request.refused for request in proxy.requests] == ["malformed"]
 
 
-@pytest.mark.component
 @pytest.mark.req("R-12")
 def test_excess_connections_and_requests_are_only_counted(tmp_path: Path) -> None:
     limits = ProxyLimits(connections=4, requests=3, head_sec=5)
@@ -296,7 +291,6 @@ def test_excess_connections_and_requests_are_only_counted(tmp_path: Path) -> Non
     assert statuses[-1] in {b"403", b"429"}
 
 
-@pytest.mark.component
 @pytest.mark.req("R-12")
 def test_no_name_is_resolved_beyond_the_request_limit(tmp_path: Path) -> None:
     looked_up: list[str] = []
@@ -369,7 +363,6 @@ def test_recorded_bodies_are_bounded_but_digests_complete(tmp_path: Path) -> Non
     assert stored < 60_000
 
 
-@pytest.mark.component
 @pytest.mark.req("R-12")
 def test_close_ends_connections_and_records_totals_last(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:

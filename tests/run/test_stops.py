@@ -144,7 +144,7 @@ def test_safety_stop_is_invalid_and_stays_in_the_contract_rate(stopped: Stopped)
     assert stopped["unsafe"].errors() == ["command_denied"]
 
 
-@pytest.mark.req("M-07a", "M-11")
+@pytest.mark.req("M-07a", "M-11", "T-08")
 def test_work_before_a_cap_is_graded(stopped: Stopped) -> None:
     done = stopped["spent"]
     assert (done.code, done.reason) == ("tool_call_cap", None)
@@ -168,11 +168,12 @@ def test_writing_is_suspended_after_refused_patches(stopped: Stopped) -> None:
     assert stopped["blind"].rules() == ["write_suspension"]
 
 
-@pytest.mark.req("M-02a", "C-22")
+@pytest.mark.req("M-02a", "C-22", "G-17a")
 def test_penalty_rule_lowers_the_score_and_needs_review(stopped: Stopped) -> None:
     record = stopped["penalised"].record
     assert record["result"]["passed"]
     assert record["needs_review"]
+    assert stopped["loops"].record["attribution"] == "agent"
     assert {tag["id"] for tag in record["tags"]} == {"safety.os_risky_operation"}
 
 
