@@ -22,6 +22,8 @@ from tests.run.tasks import TASK, make_task
 from tests.sandbox.conftest import remove_images, require_docker
 from tests.workspace.reference_git import commit_all, git, repository
 
+pytestmark = pytest.mark.end_to_end
+
 AGENT_EVENTS = {"briefing", "agent_turn_started", "tool_call_started", "patch_extracted"}
 A, B = "a" * 40, "b" * 40
 
@@ -136,7 +138,7 @@ def run_with_fault(monkeypatch: pytest.MonkeyPatch, ab: Ab, out: Path, fault: Fa
     return record
 
 
-@pytest.mark.req("R-02")
+@pytest.mark.req("R-02b")
 @pytest.mark.parametrize("field", sorted(EMPTY))
 def test_missing_field_makes_the_attempt_invalid(
     monkeypatch: pytest.MonkeyPatch, ab: Ab, tmp_path: Path, field: str
@@ -146,7 +148,7 @@ def test_missing_field_makes_the_attempt_invalid(
     assert f"{field} is missing" in record["termination"]["rationale"]
 
 
-@pytest.mark.req("R-02")
+@pytest.mark.req("R-02b")
 @pytest.mark.parametrize("field", sorted(DIFFERENT))
 def test_differing_field_makes_the_attempt_invalid(
     monkeypatch: pytest.MonkeyPatch, ab: Ab, tmp_path: Path, field: str
@@ -157,7 +159,7 @@ def test_differing_field_makes_the_attempt_invalid(
     assert f"{field}: {message}" in record["termination"]["rationale"]
 
 
-@pytest.mark.req("R-02")
+@pytest.mark.req("R-02b")
 @pytest.mark.parametrize("field", sorted(NOT_OBSERVED))
 def test_planned_field_that_is_not_observed_makes_the_attempt_invalid(
     monkeypatch: pytest.MonkeyPatch, ab: Ab, tmp_path: Path, field: str
@@ -184,7 +186,7 @@ def with_submodule(tmp_path: Path) -> tuple[Path, str]:
     return make_task(tmp_path / "task", text=text), revision
 
 
-@pytest.mark.req("C-03", "R-02")
+@pytest.mark.req("C-03a", "C-03d", "R-02b")
 def test_submodules_are_in_the_lock_and_in_the_manifest(
     ab: Ab, tmp_path: Path, with_submodule: tuple[Path, str]
 ) -> None:
@@ -198,7 +200,7 @@ def test_submodules_are_in_the_lock_and_in_the_manifest(
     assert manifest["observed"]["source"]["submodule:deps/lib"].startswith(revision)
 
 
-@pytest.mark.req("C-03", "R-02")
+@pytest.mark.req("C-03a", "C-03d", "R-02b")
 def test_moved_submodule_makes_the_attempt_invalid(ab: Ab, tmp_path: Path, with_submodule: tuple[Path, str]) -> None:
     task, revision = with_submodule
     assert ab("task", "lock", task).code == 0
@@ -210,7 +212,7 @@ def test_moved_submodule_makes_the_attempt_invalid(ab: Ab, tmp_path: Path, with_
     assert expected in record["termination"]["rationale"]
 
 
-@pytest.mark.req("C-04", "R-02")
+@pytest.mark.req("C-04a", "R-02b")
 def test_setup_with_another_result_than_locked_makes_the_attempt_invalid(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", more="setup: {commands: ['cat /proc/sys/kernel/random/uuid > id.txt']}\n")
     assert ab("task", "lock", task).code == 0
@@ -248,7 +250,7 @@ def build_image(engine: Engine, tag: str, label: str) -> str:
     return str(engine.inspect_image(tag)["Id"])
 
 
-@pytest.mark.req("C-04", "R-02")
+@pytest.mark.req("C-04a", "R-02b")
 def test_moved_image_tag_makes_the_attempt_invalid(ab: Ab, tmp_path: Path, engine: Engine, tag: str) -> None:
     docker = {"DOCKER_HOST": os.environ.get("DOCKER_HOST", "")}
     text = TASK.format(id="answer").replace("{timeout_sec", f'{{docker_image: "{tag}", timeout_sec')
@@ -270,7 +272,7 @@ def test_moved_image_tag_makes_the_attempt_invalid(ab: Ab, tmp_path: Path, engin
     assert ab(*arguments, tmp_path / "back", env=docker, timeout=600).record["result"]["passed"]
 
 
-@pytest.mark.req("C-04")
+@pytest.mark.req("C-04a")
 def test_environment_locked_with_another_backend_is_not_compared(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task")
     assert ab("task", "lock", task).code == 0
@@ -280,7 +282,7 @@ def test_environment_locked_with_another_backend_is_not_compared(ab: Ab, tmp_pat
     assert "locked with docker, not bwrap" in " ".join(manifest_of(tmp_path / "out")["observed"]["notes"])
 
 
-@pytest.mark.req("R-02", "C-04")
+@pytest.mark.req("R-02b", "C-04a")
 def test_declared_variables_are_observed_inside_the_sandbox(ab: Ab, tmp_path: Path) -> None:
     text = TASK.format(id="answer").replace(
         "{timeout_sec", '{env: {TZ: UTC, LINES: "a\\nb", PATH: /usr/bin:/bin}, timeout_sec'
@@ -291,7 +293,7 @@ def test_declared_variables_are_observed_inside_the_sandbox(ab: Ab, tmp_path: Pa
     assert manifest["observed"]["environment"]["LINES"] == "a\nb"
 
 
-@pytest.mark.req("R-02")
+@pytest.mark.req("R-02b")
 def test_kernel_is_observed_for_every_run(ab: Ab, tmp_path: Path) -> None:
     """A stand-in for `uname` answers differently each time, as after an upgrade, while setup is cached."""
     script = "#!/bin/sh\\ncat /proc/sys/kernel/random/uuid\\n"

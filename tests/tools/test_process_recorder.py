@@ -22,7 +22,7 @@ from agentbench.trace.events import Intervention, MonitorAlert, ProcessFinished,
 from tests.tools.conftest import OpenSession
 from tests.tools.recorded_session import FolderSandbox, RecordedSession, completed
 
-pytestmark = pytest.mark.req("M-02", "E-07")
+pytestmark = [pytest.mark.req("M-02b", "E-07a"), pytest.mark.component]
 PROGRAM = AgentProgram("agent_command", "sh x")
 
 
