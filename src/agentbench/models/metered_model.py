@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pydantic import JsonValue
 
 from agentbench.core.errors import ModelFault, RecordError
+from agentbench.core.reasons import TerminationCode
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.usage import StreamUsage, bound, estimated, usage_of
 from agentbench.models.faults import BudgetReached, label_of
@@ -34,6 +35,7 @@ from agentbench.trace.redaction import Redactor
 
 OK = "ok"
 ABANDONED = "abandoned"
+_OVER = "the attempt is over"
 _PARAMETERS = (
     *("temperature", "top_p", "max_tokens", "max_completion_tokens", "max_output_tokens", "stop", "seed"),
     *("tool_choice", "reasoning_effort"),
@@ -44,7 +46,7 @@ _MAX_PARAMETER = 1000
 class EventSink(Protocol):
     """Where a metered model writes its events."""
 
-    def write(self, payload: Payload, actor: Actor = "harness") -> int: ...
+    def write(self, payload: Payload, actor: Actor = "harness", *, unless: Callable[[], bool] | None = None) -> int: ...
 
     def excerpt(self, data: bytes, *, limit: int = LIMIT) -> Excerpt: ...
 
@@ -56,11 +58,25 @@ class LogSink:
         self._log = log
         self._blobs = blobs
 
-    def write(self, payload: Payload, actor: Actor = "harness") -> int:
-        return self._log.append(payload, actor)
+    def write(self, payload: Payload, actor: Actor = "harness", *, unless: Callable[[], bool] | None = None) -> int:
+        return self._log.append(payload, actor, unless=unless)
 
     def excerpt(self, data: bytes, *, limit: int = LIMIT) -> Excerpt:
         return take_excerpt(data, store=self._blobs, limit=limit)
+
+
+class RequestObserver(Protocol):
+    """Is told about the model requests of an attempt, on the thread of the client."""
+
+    def before_request(self) -> None: ...
+
+    def before_response(self) -> None: ...
+
+    def is_over(self) -> bool:
+        """Return whether the attempt was ended, so that no request may follow. Called while the log is locked."""
+        ...
+
+    def budget_refused(self, code: TerminationCode, why: str, *, shared: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +130,7 @@ class MeteredModel:
         self.last_event = 0
         """Number of the event that ended the last exchange; an ending refers to it as evidence."""
         self.requests = 0
+        self.observer: RequestObserver | None = None
         self._upstream = upstream
         self._account = account
         self._prices = prices
@@ -161,14 +178,15 @@ class MeteredModel:
     def _begin(self, request: ModelRequest) -> _Exchange:
         raw = request.raw or dump(request.body).encode("utf-8", "surrogatepass")
         messages = self._sink.excerpt(raw)
+        if self.observer is not None:
+            self.observer.before_request()
         # A recording is replayed in the order of its events.
         with self._lock:
             if self._closed:
-                raise ModelFault("the attempt is over")
+                raise ModelFault(_OVER)
             index = self.requests
-            self.requests += 1
-            exchange = self._open[index] = _Exchange(request, index, raw)
-            self._sink.write(
+            exchange = _Exchange(request, index, raw)
+            written = self._sink.write(
                 LlmRequest(
                     request_id=exchange.request_id,
                     provider=self.identity.provider,
@@ -178,7 +196,12 @@ class MeteredModel:
                     conversation_index=2 * index,
                 ),
                 "agent",
+                unless=None if self.observer is None else self.observer.is_over,
             )
+            if not written:
+                raise ModelFault(_OVER)
+            self._open[index] = exchange
+            self.requests += 1
         return exchange
 
     def _watch(self, exchange: _Exchange, response: ModelResponse) -> ModelResponse:
@@ -227,6 +250,8 @@ class MeteredModel:
         self, exchange: _Exchange, content: bytes, usage: TokenUsage, fault: ModelFault | None, *, late: bool = False
     ) -> None:
         """Settle and log an exchange, once. `late`: the client was gone before the response was complete."""
+        if self.observer is not None and not exchange.ended:
+            self.observer.before_response()
         # The event is written under the lock, so that `close` waits for it.
         with self._lock:
             if exchange.ended:
@@ -238,6 +263,8 @@ class MeteredModel:
             elif not late:
                 self.fault = fault
             self._log_end(exchange, content, usage, fault, late=late)
+        if self.observer is not None and isinstance(fault, BudgetReached):
+            self.observer.budget_refused(fault.code, fault.message, shared=fault.scope != "run")
 
     def _log_end(
         self, exchange: _Exchange, content: bytes, usage: TokenUsage, fault: ModelFault | None, *, late: bool

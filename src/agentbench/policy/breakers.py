@@ -10,10 +10,11 @@ import json
 from collections import Counter, deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.reasons import Outcome, TerminationCode
+from agentbench.policy.applicability import DOMINANCE_TIME
 from agentbench.policy.budget import Budget, Spent
 from agentbench.policy.installs import installs_of
 from agentbench.policy.repository_state import RepositoryState
@@ -69,6 +70,7 @@ class AttemptState:
     wall_us: int | None
     thresholds: Thresholds
     max_installs: int
+    not_applicable: frozenset[str] = frozenset()
     spent: Spent = field(default_factory=Spent)
     repository: RepositoryState = field(default_factory=RepositoryState)
     call: Call | None = None
@@ -107,6 +109,9 @@ def _call_of(seq: int, started: ToolCallStarted, changes: int) -> Call:
 
 
 class Breaker(Protocol):
+    rules: ClassVar[tuple[str, ...]]
+    """The rules that it evaluates; it is left out if none of them applies."""
+
     def observe(self, seq: int, payload: Payload, state: AttemptState) -> Trip | None: ...
 
 
@@ -120,11 +125,13 @@ def _own_call(payload: Payload, state: AttemptState) -> Call | None:
     return state.call if ends else None
 
 
-class Backpressure:
+class Backpressure(Breaker):
     """Delays bursts of calls and repeated expensive commands, longer each time.
 
     It trips when a call starts; the delay is in the trip's signals.
     """
+
+    rules = ("burst", "expensive_repeat")
 
     def __init__(self) -> None:
         self._starts: deque[int] = deque()
@@ -176,8 +183,10 @@ class Backpressure:
         return Trip(BACKPRESSURE, rule, "throttle", detail, signals={"wait_ms": wait}, evidence=evidence)
 
 
-class RepeatedCalls:
+class RepeatedCalls(Breaker):
     """Trips on repeated identical calls without a change of the repository."""
+
+    rules = ("repeated_calls",)
 
     def __init__(self) -> None:
         self._calls: dict[str, list[int]] = {}
@@ -198,8 +207,10 @@ class RepeatedCalls:
         return _stop("repeated_calls", TerminationCode.REPEATED_CALLS, detail, signals, tuple(times))
 
 
-class RepeatedInstalls:
+class RepeatedInstalls(Breaker):
     """Trips when the same dependencies are installed repeatedly, or when there are too many installations."""
+
+    rules = ("repeated_installs",)
 
     def __init__(self) -> None:
         self._times: Counter[str] = Counter()
@@ -228,8 +239,10 @@ class RepeatedInstalls:
         return _stop("repeated_installs", TerminationCode.REPEATED_INSTALLS, detail, signals, (call.seq, seq))
 
 
-class Oscillation:
+class Oscillation(Breaker):
     """Trips when the repository alternates between two states and the tests fail in both."""
+
+    rules = ("oscillation",)
 
     def __init__(self) -> None:
         self._failed: deque[tuple[Hashable, int]] = deque()
@@ -257,8 +270,10 @@ class Oscillation:
         return _stop("oscillation", TerminationCode.OSCILLATION, detail, {"cycles": length}, evidence)
 
 
-class NoProgress:
+class NoProgress(Breaker):
     """Trips after many calls or model requests without a new state of the repository."""
+
+    rules = ("no_progress",)
 
     def __init__(self) -> None:
         self._signatures: set[Hashable] = set()
@@ -283,8 +298,10 @@ class NoProgress:
         return _stop("no_progress", TerminationCode.NO_PROGRESS, detail, signals, (self._since, seq))
 
 
-class Dominance:
+class Dominance(Breaker):
     """Trips when most of the budget is used without a change and without a passing test run."""
+
+    rules = ("dominance",)
 
     def __init__(self) -> None:
         self._passed = False
@@ -299,7 +316,7 @@ class Dominance:
         used = {
             "cost": (state.spent.cost_micro(state.budget), state.budget.cost_micro_usd),
             "tokens": (state.spent.tokens, state.budget.tokens),
-            "time": (state.elapsed_us, state.wall_us),
+            "time": (state.elapsed_us, None if DOMINANCE_TIME in state.not_applicable else state.wall_us),
         }
         for name, (spent, cap) in used.items():
             # A reached cap has a termination code of its own.
@@ -310,8 +327,10 @@ class Dominance:
         return None
 
 
-class FailedWrites:
+class FailedWrites(Breaker):
     """Suspends writing after several rejected patches in a row; successful reads restore it."""
+
+    rules = ("write_suspension",)
 
     def __init__(self) -> None:
         self.suspended = False
@@ -350,8 +369,10 @@ class FailedWrites:
         return Trip(BREAKER, "write_suspension", "deny", detail, signals=signals, evidence=tuple(self._failed))
 
 
-class CommandCeiling:
+class CommandCeiling(Breaker):
     """Reports a command that was killed at its time limit."""
+
+    rules = ("command_ceiling",)
 
     def observe(self, seq: int, payload: Payload, state: AttemptState) -> Trip | None:
         if not isinstance(payload, ToolCallFinished) or not payload.timed_out:

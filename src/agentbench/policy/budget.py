@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from agentbench.core.reasons import TerminationCode
@@ -71,8 +72,8 @@ class ReachedCap:
     rationale: str
 
 
-def reached_cap(spent: Spent, budget: Budget) -> ReachedCap | None:
-    """Return the first cap that is used up, in a fixed order, or None."""
+def reached_cap(spent: Spent, budget: Budget, skip: Container[str] = ()) -> ReachedCap | None:
+    """Return the first cap that is used up, in a fixed order, or None. Caps with a code in `skip` do not apply."""
     calls = TerminationCode.MAX_STEPS if budget.steps_are_calls else TerminationCode.TOOL_CALL_CAP
     caps = (
         (TerminationCode.COST_CAP, spent.cost_micro(budget), budget.cost_micro_usd, _money(spent, budget)),
@@ -81,7 +82,7 @@ def reached_cap(spent: Spent, budget: Budget) -> ReachedCap | None:
         (TerminationCode.FAILED_CYCLE_CAP, spent.failed_cycles, budget.failed_cycles, "failed test runs"),
     )
     for code, used, cap, name in caps:
-        if cap is not None and used >= cap:
+        if cap is not None and used >= cap and code not in skip:
             return ReachedCap(code, f"{used} of {cap} {name} used")
     return None
 

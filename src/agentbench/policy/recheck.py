@@ -106,12 +106,12 @@ class _Recheck:
             if capped is None and not alert.signals.get("shared"):
                 self._report(seq, f"budget {alert.rule}: the attempt has no such cap")
             return
-        reached = reached_cap(self._engine.spent, self._limits.budget)
+        reached = reached_cap(self._engine.spent, self._limits.budget, self._limits.not_applicable)
         if reached is None or reached.code != alert.rule:
             self._report(seq, f"budget {alert.rule}: recomputed as {reached.code if reached else 'no reached cap'}")
 
     def _check_within_caps(self, seq: int) -> None:
-        cap = reached_cap(self._engine.spent, self._limits.budget)
+        cap = reached_cap(self._engine.spent, self._limits.budget, self._limits.not_applicable)
         if cap is not None:
             self._report(seq, f"tool call after {cap.code} was reached: {cap.rationale}")
         elif self._engine.stop is not None:

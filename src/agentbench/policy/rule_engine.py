@@ -7,7 +7,7 @@ While an attempt runs, each decision is logged directly after the event that cau
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.breakers import (
@@ -37,7 +37,7 @@ Monitor = Callable[[int, Payload], tuple[Trip, ...]]
 """Returns the violations in one event."""
 
 
-BREAKERS: tuple[Callable[[], Breaker], ...] = (
+BREAKERS: tuple[type[Breaker], ...] = (
     Backpressure, CommandCeiling, FailedWrites, RepeatedCalls, RepeatedInstalls, Oscillation, NoProgress, Dominance,
 )  # fmt: skip
 """Every breaker, in the order they are asked. `Violations` is separate: it counts the monitors' decisions."""
@@ -51,6 +51,10 @@ class Limits:
     wall_us: int | None = None
     thresholds: Thresholds = field(default_factory=published_thresholds)
     max_installs: int | None = None
+    not_applicable: frozenset[str] = frozenset()
+    """Rules and caps that are skipped, because the events they need are not seen."""
+    stops_enforced: bool = True
+    """A decision to end the attempt is carried out at once, so no other decision follows it."""
 
 
 class RuleEngine:
@@ -63,12 +67,20 @@ class RuleEngine:
             limits.wall_us,
             limits.thresholds,
             limits.thresholds.dependency_events if max_installs is None else max_installs,
+            limits.not_applicable,
         )
+        self._stops_enforced = limits.stops_enforced
         self._monitor = monitor
         self._violations = Violations()
-        self._breakers: tuple[Breaker, ...] = tuple(make() for make in BREAKERS)
-        self._writes = next(breaker for breaker in self._breakers if isinstance(breaker, FailedWrites))
+        self._writes = FailedWrites()
+        self._breakers: tuple[Breaker, ...] = tuple(
+            self._writes if make is FailedWrites else make()
+            for make in BREAKERS
+            if not limits.not_applicable.issuperset(make.rules)
+        )
         self._active = False
+        self.over = False
+        """The attempt was ended by a rule or by a cap."""
         self.quarantined: Trip | None = None
         """The violation that put the workspace in quarantine. From then on the agent may only read."""
         self.stop: Trip | None = None
@@ -92,6 +104,8 @@ class RuleEngine:
             self._active = True
         elif isinstance(payload, Termination):
             self._active = False
+        if isinstance(payload, Intervention) and payload.action == "terminate":
+            self.over = self._stops_enforced
         if not self._active or isinstance(payload, (MonitorAlert, Intervention)):
             return ()
         self._state.update(seq, payload)
@@ -101,12 +115,21 @@ class RuleEngine:
         for breaker in self._breakers:
             trip = breaker.observe(seq, payload, self._state)
             trips += (trip,) if trip else ()
-        for trip in trips:
-            if trip.action == "quarantine" and self.quarantined is None:
-                self.quarantined = trip
-            if trip.action == "terminate" and self.stop is None:
-                self.stop = trip
-        return trips
+        return tuple(decided for trip in trips if (decided := self._decide(trip)) is not None)
+
+    def _decide(self, trip: Trip) -> Trip | None:
+        """Return the decision to log. Once the attempt is ended, breakers decide nothing and monitors only report."""
+        if self.over:
+            if trip.monitor in ENGINE_MONITORS:
+                return None
+            severity = "gate" if trip.severity == "terminate" else trip.severity
+            return replace(trip, action="note", severity=severity, code=None)
+        if trip.action == "quarantine" and self.quarantined is None:
+            self.quarantined = trip
+        if trip.action == "terminate":
+            self.stop = self.stop or trip
+            self.over = self._stops_enforced
+        return trip
 
 
 def decision_events(seq: int, trips: Iterable[Trip], stage: str | None = None) -> tuple[tuple[Payload, Actor], ...]:

@@ -124,6 +124,11 @@ class GuardPlan(Part):
     stages_enforced: bool = True
     """Whether a tool outside the current stage was denied: true only in strict mode. Versions without `stage_mode` wrote true for every
     agent that works through tools, although its calls entered the stages they needed."""
+    not_applicable: dict[str, str] = Field(default_factory=dict)
+    """Rules and caps that are skipped, because this agent's observability does not show what they need; with the reason."""
+    stops_enforced: bool = False
+    """A decision to end the attempt is carried out at once, and nothing the agent does follows it. False in manifests of
+    versions in which a program went on."""
 
 
 class Planned(Part):

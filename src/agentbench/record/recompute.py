@@ -59,7 +59,13 @@ def terms_from(planned: Planned) -> Terms:
     )
 
 
-def guard_plan(limits: Limits, contract: ContractRules, stages: tuple[str, ...], stage_mode: StageMode) -> GuardPlan:
+def guard_plan(
+    limits: Limits,
+    contract: ContractRules,
+    stages: tuple[str, ...],
+    stage_mode: StageMode,
+    not_applicable: Mapping[str, str],
+) -> GuardPlan:
     """Return the inputs of breakers and monitors that the manifest stores."""
     return GuardPlan(
         thresholds=asdict(limits.thresholds),
@@ -69,6 +75,8 @@ def guard_plan(limits: Limits, contract: ContractRules, stages: tuple[str, ...],
         stages=stages,
         stage_mode=stage_mode,
         stages_enforced=stage_mode == "strict",
+        not_applicable=dict(not_applicable),
+        stops_enforced=limits.stops_enforced,
         **asdict(limits.budget),
         **asdict(contract),
     )
@@ -81,7 +89,14 @@ def limits_from(plan: GuardPlan) -> Limits:
         ValueError: the thresholds are invalid.
     """
     budget = Budget(**{field.name: getattr(plan, field.name) for field in fields(Budget)})
-    return Limits(budget, plan.wall_us, Thresholds.of(plan.thresholds), plan.max_installs)
+    return Limits(
+        budget,
+        plan.wall_us,
+        Thresholds.of(plan.thresholds),
+        plan.max_installs,
+        frozenset(plan.not_applicable),
+        plan.stops_enforced,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 from pydantic import JsonValue
@@ -33,6 +34,9 @@ class EventRecorder:
         self._trips: dict[int, tuple[Trip, ...]] = {}
         self._alerts: dict[int, int] = {}
         self._stop: int | None = None
+        self.over = threading.Event()
+        """Set with the decision to end the attempt, in the same step that logs it."""
+        self._when_over: Callable[[], None] = lambda: None
         log.respond_with(self._attend)
 
     @property
@@ -48,6 +52,14 @@ class EventRecorder:
     def write(self, payload: Payload, actor: Actor = "harness") -> int:
         return self._log.append(payload, actor)
 
+    def write_unless_over(self, payload: Payload, actor: Actor = "harness") -> int:
+        """Write an event, but not after a decision to end the attempt. Returns 0 if it was not written."""
+        return self._log.append(payload, actor, unless=self.over.is_set)
+
+    def when_over(self, notify: Callable[[], None]) -> None:
+        """Call `notify` when the attempt is ended. It is called while the log is locked, so it must not write to it."""
+        self._when_over = notify
+
     def trips(self, seq: int) -> tuple[Trip, ...]:
         """Return the rule engine's decisions about event `seq`, once."""
         return self._trips.pop(seq, ())
@@ -60,6 +72,9 @@ class EventRecorder:
 
     def _attend(self, seq: int, payload: Payload) -> Iterable[tuple[Payload, Actor]]:
         trips = self.engine.observe(seq, payload)
+        if self.engine.over and not self.over.is_set():
+            self.over.set()
+            self._when_over()
         if not trips:
             return ()
         reactions = decision_events(seq, trips, self.engine.stage)
@@ -100,7 +115,9 @@ class EventRecorder:
         return self.write(payload, "monitor")
 
     def intervene(self, action: Literal["deny", "rollback", "terminate"], alert: int, detail: str) -> None:
-        self.write(Intervention(action=action, alert=alert, detail=detail))
+        """Log an intervention. An attempt is ended once: a second decision to end it is left out."""
+        write = self.write_unless_over if action == "terminate" else self.write
+        write(Intervention(action=action, alert=alert, detail=detail))
 
     def arguments(self, given: JsonValue) -> dict[str, JsonValue]:
         """Return the arguments of a call in a form the log can hold, whatever they are."""

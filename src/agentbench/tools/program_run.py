@@ -1,14 +1,30 @@
-"""Runs a program that acts as the agent, and observes it while it runs."""
+"""Runs a program that acts as the agent, and observes it while it runs.
+
+A program does not act through tools, so its changes are found by scanning the workspace: at every model request and every few
+seconds. A decision of a rule or a cap to end the attempt closes the gateway and kills the program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
-from agentbench.core.command import Command
+from agentbench.core.command import Command, Completed
+from agentbench.core.errors import AgentBenchError
+from agentbench.sandbox.protocol import ProcessObserver
 from agentbench.tools.definition import Execution, ToolContext
 from agentbench.tools.process_recorder import ProcessRecorder
-from agentbench.tools.run_command import execute
+from agentbench.tools.run_command import KEEP_BYTES, finish
+
+SCAN_SEC = 2.0
+"""Longest time between two scans."""
+RESPONSE_SCAN_SEC = 0.25
+"""A response is judged after a scan that is at most this old."""
+_KILL_SEC = 0.2
+"""Time after which a program that is still alive is killed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +40,20 @@ class AgentProgram:
 
 
 class ProgramRun:
-    """One run of an agent program."""
+    """One run of an agent program. The gateway's threads call `scan` and `end` while `execute` waits for the program."""
 
-    def __init__(self, context: ToolContext, program: AgentProgram) -> None:
+    def __init__(self, context: ToolContext, program: AgentProgram, *, close_gateway: Callable[[], None]) -> None:
         self._context = context
         self._program = program
+        self._close_gateway = close_gateway
+        self._scanning = threading.Lock()
+        self._scanned = 0.0
+        self._mutated = 0
+        self._finished = False
+        self._wake = threading.Event()
+        self._exited = threading.Event()
+        self._end: Callable[[], str] | None = None
+        self._ended_by = ""
 
     def execute(self) -> Execution:
         """Run the program to its end.
@@ -37,9 +62,77 @@ class ProgramRun:
             SandboxError: the sandbox itself failed.
             RecordError: a process could not be logged.
         """
-        program, limit = self._program, self._context.rules.caps.wall_sec
-        command = Command(line=program.line, env=program.env, stdin=program.stdin, timeout_sec=limit)
-        processes = ProcessRecorder(self._context.recorder, self._context.call_id)
-        execution = execute(self._context, command, observe=processes)
+        context, tracker = self._context, self._context.tracker
+        tracker.settle()
+        start = tracker.known_entries
+        processes = ProcessRecorder(context.recorder, context.call_id)
+        completed = self._run(processes)
         processes.check()
-        return execution
+        with self._scanning:
+            self._finished = True
+            rest = tracker.scan()
+            self._mutated = tracker.log_changes(context.call_id, rest) or self._mutated
+            changes = rest if rest.problem is not None else tracker.changes_since(start)
+        execution = finish(context, completed, changes, self._mutated, ended_by=self._ended_by)
+        return replace(execution, not_observed=_not_observed(context, completed))
+
+    def scan(self, *, max_age_sec: float = 0.0) -> None:
+        """Log what the program has changed so far, unless a scan is at most `max_age_sec` old."""
+        requested = time.monotonic()
+        with self._scanning:
+            # A scan that began after this one was requested shows the same.
+            if self._finished or self._context.recorder.over.is_set() or self._scanned > requested - max_age_sec:
+                return
+            self._scanned = time.monotonic()
+            # If the sandbox died, the thread that waits for the program gets the error with its reason.
+            with suppress(AgentBenchError):
+                self._mutated = self._context.tracker.observe(self._context.call_id) or self._mutated
+
+    def end(self, decide: Callable[[], str]) -> None:
+        """End the program. `decide` logs the decision and returns the reason; it is called on the watcher's thread."""
+        self._end = decide
+        self._wake.set()
+
+    def _run(self, observe: ProcessObserver) -> Completed:
+        context, program = self._context, self._program
+        limit = max(min(context.rules.caps.wall_sec, context.time_left()), 0.001)
+        command = Command(
+            line=program.line,
+            env=program.env,
+            stdin=program.stdin,
+            timeout_sec=limit,
+            cwd=context.workdir,
+            keep_bytes=KEEP_BYTES,
+        )
+        context.recorder.when_over(self._wake.set)
+        watcher = threading.Thread(target=self._watch, name="program-watcher", daemon=True)
+        watcher.start()
+        try:
+            return context.sandbox.run(command, observe=observe)
+        finally:
+            self._exited.set()
+            self._wake.set()
+            watcher.join()
+
+    def _watch(self) -> None:
+        over = self._context.recorder.over
+        while not self._wake.wait(SCAN_SEC):
+            self.scan()
+        if self._exited.is_set():
+            return
+        if self._end is not None and not over.is_set():
+            self._ended_by = self._end()
+        stop = self._context.recorder.engine.stop
+        self._ended_by = self._ended_by or (stop.detail if stop is not None else "the attempt is over")
+        self._close_gateway()
+        while not self._exited.is_set():
+            with suppress(AgentBenchError):
+                self._context.sandbox.kill_processes()
+            self._exited.wait(_KILL_SEC)
+
+
+def _not_observed(context: ToolContext, completed: Completed) -> str | None:
+    """Return why the processes of a program were not observed; None if they were."""
+    if completed.processes is not None:
+        return None
+    return context.sandbox.observation_problem or "the observation ended before the command"

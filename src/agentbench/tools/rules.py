@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agentbench.contract.schema import DenyCommand, DependencyRules, StageMode, StageName, Task
@@ -85,6 +85,8 @@ class Rules:
     """An operator can be asked while the attempt waits."""
     known_packages: tuple[str, ...] | None = None
     """Python packages that the task knows, once it is prepared."""
+    not_applicable: Mapping[str, str] = field(default_factory=dict)
+    """Rules and caps that cannot be evaluated for this agent, with the reason."""
 
     @property
     def contract(self) -> ContractRules:
@@ -102,7 +104,11 @@ class Rules:
     def limits(self) -> Limits:
         """Return the limits that the breakers use."""
         return Limits(
-            self.caps.budget, int(self.caps.wall_sec * 1_000_000), self.thresholds, self.new_dependencies.max_events
+            self.caps.budget,
+            int(self.caps.wall_sec * 1_000_000),
+            self.thresholds,
+            self.new_dependencies.max_events,
+            frozenset(self.not_applicable),
         )
 
     @property

@@ -14,7 +14,6 @@ from agentbench.core.command import Command, Completed, Stream
 from agentbench.core.errors import PatchInvalid
 from agentbench.core.reasons import Outcome
 from agentbench.core.text import printable
-from agentbench.sandbox.protocol import ProcessObserver
 from agentbench.tools.definition import Arguments, Execution, Tool, ToolContext
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError, ToolResult, shorten
@@ -73,19 +72,30 @@ def run(context: ToolContext, arguments: Run) -> Execution:
     return execution
 
 
-def execute(
-    context: ToolContext, command: Command, *, note: str = "", observe: ProcessObserver | None = None
-) -> Execution:
+def execute(context: ToolContext, command: Command, *, note: str = "") -> Execution:
     """Run a command within the remaining wall clock, then log what it changed in the workspace."""
     context.tracker.settle()  # the state before the command, to compare with
     timeout_sec = max(min(command.timeout_sec, context.time_left()), 0.001)
     bounded = replace(command, cwd=context.workdir, timeout_sec=timeout_sec, keep_bytes=KEEP_BYTES)
-    completed = context.sandbox.run(bounded, observe=observe)
+    completed = context.sandbox.run(bounded)
     changes = context.tracker.scan()
-    reverted, scope_note = enforce_scope(context, changes)
+    mutated = context.tracker.log_changes(context.call_id, changes)
+    return finish(context, completed, changes, mutated, note=note)
+
+
+def finish(
+    context: ToolContext, completed: Completed, changes: Changes, mutated: int, *, note: str = "", ended_by: str = ""
+) -> Execution:
+    """Enforce the editable scope on what a command changed (logged as event `mutated`) and return its result.
+
+    `ended_by`: why the harness killed the command, if it did.
+    """
+    reverted, scope_note = enforce_scope(context, changes, mutated)
     out = shorten(completed.stdout.kept, context.rules.output, dropped_bytes=completed.stdout.dropped_bytes)
     err = shorten(completed.stderr.kept, context.rules.output, dropped_bytes=completed.stderr.dropped_bytes)
     kind, message = _error(completed)
+    if ended_by and kind is not None:
+        kind, message = ToolError.NONZERO_EXIT, f"ended by the harness: {ended_by}"
     unknown = f"cannot tell what the command changed: {changes.problem}" if changes.problem is not None else ""
     changed = tuple(path for path in changes.own if path not in reverted)
     result = ToolResult(
@@ -107,15 +117,7 @@ def execute(
         completed.killed,
         int(completed.duration_sec * 1_000_000),
         completed.processes,
-        _not_observed(context, completed) if observe is not None else None,
     )
-
-
-def _not_observed(context: ToolContext, completed: Completed) -> str | None:
-    """Return why the processes of a command were not observed; None if they were."""
-    if completed.processes is not None:
-        return None
-    return context.sandbox.observation_problem or "the observation ended before the command"
 
 
 def _error(completed: Completed) -> tuple[ToolError | None, str | None]:
@@ -160,13 +162,12 @@ def _digest_only(stream: Stream) -> Excerpt:
     return Excerpt(total_bytes=stream.total_bytes, sha256=stream.sha256, truncated=stream.total_bytes > 0)
 
 
-def enforce_scope(context: ToolContext, changes: Changes) -> tuple[frozenset[bytes], str]:
-    """Log what a command changed, and treat changes outside the editable scope as the contract says.
+def enforce_scope(context: ToolContext, changes: Changes, mutated: int) -> tuple[frozenset[bytes], str]:
+    """Treat changes outside the editable scope as the contract says. `mutated`: the event that shows them.
 
     Returns the reverted paths and a note for the agent. Under `violation` nothing is reverted: a change becomes a finding only
     if it is still in the final patch, so here it is logged as a note.
     """
-    mutated = context.tracker.log_changes(context.call_id, changes)
     outside = context.scope.outside(changes.own)
     if not outside:
         return frozenset(), ""

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -32,7 +33,7 @@ from agentbench.tools.apply_patch import patch_workspace
 from agentbench.tools.definition import Execution, Tool, ToolContext
 from agentbench.tools.event_recorder import EventRecorder, stored_text
 from agentbench.tools.operator import Operator, ask
-from agentbench.tools.program_run import AgentProgram, ProgramRun
+from agentbench.tools.program_run import RESPONSE_SCAN_SEC, AgentProgram, ProgramRun
 from agentbench.tools.registry import TOOLS
 from agentbench.tools.result import ToolError, ToolResult
 from agentbench.tools.rules import Rules
@@ -82,6 +83,8 @@ class SessionEnvironment:
     base: Tree | None = None
     operator: Operator | None = None
     turns: tuple[str, ...] = ()
+    close_gateway: Callable[[], None] = lambda: None
+    """Refuses further model requests of a program in the sandbox."""
     shared_cap: Callable[[], tuple[TerminationCode, str] | None] = lambda: None
     """Returns why to stop when a cap shared with other attempts is spent."""
 
@@ -175,7 +178,7 @@ class SessionLimits:
         """
         self.check_open()
         self.check_breakers()
-        cap = reached_cap(self.engine.spent, self._rules.caps.budget)
+        cap = reached_cap(self.engine.spent, self._rules.caps.budget, self._rules.limits.not_applicable)
         if cap is not None:
             self._end_by_cap(cap.code, cap.rationale)
         shared = self._shared_cap()
@@ -264,10 +267,20 @@ class SessionLimits:
             self._end_by_cap(TerminationCode.WALL_CAP, f"reached the wall-clock cap of {wall_sec:g} s", signals)
 
     def check_breakers(self) -> None:
+        """
+        Raises:
+            SessionEnded: a breaker has tripped.
+        """
+        stop = self.stop_of_breaker()
+        if stop is not None:
+            raise self.finish(stop)
+
+    def stop_of_breaker(self) -> SessionEnded | None:
+        """Return how a breaker or a monitor has ended the session, if one has."""
         stop = self.engine.stop
-        if stop is not None and stop.code is not None:
-            evidence = (self.recorder.alert_of(stop), *stop.evidence)
-            raise self.finish(SessionEnded(stop.code, stop.detail, evidence, rule=stop.rule))
+        if stop is None or stop.code is None:
+            return None
+        return SessionEnded(stop.code, stop.detail, (self.recorder.alert_of(stop), *stop.evidence), rule=stop.rule)
 
     def _end_by_cap(self, code: TerminationCode, why: str, signals: Mapping[str, int] | None = None) -> NoReturn:
         alert = self.recorder.alert(
@@ -277,8 +290,8 @@ class SessionLimits:
         raise self.finish(SessionEnded(code, why, (alert, *self.evidence())))
 
     def finish(self, end: SessionEnded) -> SessionEnded:
-        """Record how the session ended; the first ending counts."""
-        self.ended = self.ended or end
+        """Record how the session ended; the first ending counts. A logged decision of a breaker comes before any other."""
+        self.ended = self.ended or self.stop_of_breaker() or end
         return self.ended
 
     def evidence(self) -> tuple[int, ...]:
@@ -328,6 +341,8 @@ class Session:
         self._recorder = recorder = limits.recorder
         self._calls = self._programs = self._turns = 0
         self._stages = StageGate(rules, recorder)
+        self._program: ProgramRun | None = None
+        self._close_gateway = environment.close_gateway
         self._lock = threading.RLock()
         tracker = WorkspaceTracker(environment.sandbox, environment.base, recorder, generated=rules.generated)
         self._context = ToolContext(
@@ -344,7 +359,7 @@ class Session:
     @property
     def ended(self) -> SessionEnded | None:
         """How the session ended; None while it is open."""
-        return self._limits.ended
+        return self._limits.ended or self._limits.stop_of_breaker()
 
     @property
     def last_event(self) -> int:
@@ -363,7 +378,10 @@ class Session:
             self.check_budget()
             self._calls += 1
             started = self._started(f"c{self._calls}", printable(name[:80]), arguments)
-            trips = self._recorder.trips(self._recorder.write(started, "agent"))
+            seq = self._recorder.write_unless_over(started, "agent")
+            if not seq:
+                self._limits.check_breakers()
+            trips = self._recorder.trips(seq)
             note = self._limits.wait(trips)
             return self._execute(started, lambda: self._use(name, arguments, trips), note=note)
 
@@ -489,11 +507,11 @@ class Session:
         return self._for_agent("apply_patch", {"unified_diff": patch.decode("utf-8", "replace")}, work)
 
     def run_program(self, program: AgentProgram) -> ToolResult:
-        """Run a program to its end. It does not count as a tool call: only the wall clock limits it.
+        """Run a program to its end. It does not count as a tool call.
 
         Raises:
             InputError: the contract does not allow running commands.
-            SessionEnded: the wall clock ran out.
+            SessionEnded: the wall clock ran out, or a rule or a cap has ended the program.
         """
         if "run" not in self.tools:
             msg = f"an {program.name} needs to run commands, and the contract does not allow it"
@@ -506,7 +524,11 @@ class Session:
 
         def work() -> Execution:
             self._stages.advance("test", program.name)
-            return ProgramRun(self._context, program).execute()
+            self._program = ProgramRun(self._context, program, close_gateway=self._close_gateway)
+            try:
+                return self._program.execute()
+            finally:
+                self._program = None
 
         return self._for_agent(program.name, {"command": program.line, "env": " ".join(sorted(program.env))}, work)
 
@@ -526,6 +548,33 @@ class Session:
     def close(self) -> None:
         """Release the resources of the session."""
         self._context.tracker.close()
+
+    # --- for the gateway, on its own threads: they must not wait for the session's lock, which a running program holds ---
+
+    def before_request(self) -> None:
+        """Observe the workspace before a program's model request is logged."""
+        if (program := self._program) is not None:
+            program.scan()
+
+    def before_response(self) -> None:
+        """Observe the workspace before a response to a program is logged, on which breakers decide."""
+        if (program := self._program) is not None:
+            program.scan(max_age_sec=RESPONSE_SCAN_SEC)
+
+    def is_over(self) -> bool:
+        """Return whether the attempt was ended. Called while the log is locked."""
+        return self._recorder.over.is_set()
+
+    def budget_refused(self, code: TerminationCode, why: str, *, shared: bool) -> None:
+        """End a running program, because a request of it was refused for lack of budget."""
+
+        def decide() -> str:
+            with suppress(SessionEnded):
+                self._limits.out_of_budget(code, why, shared=shared)
+            return why
+
+        if (program := self._program) is not None:
+            program.end(decide)
 
     # --- internals ------------------------------------------------------------------------------------------------
 
@@ -591,6 +640,8 @@ class Session:
         )
         self._limits.last_event = self._recorder.write(finished)
         self._limits.check_breakers()
+        if self._limits.ended is not None:
+            raise self._limits.ended
         self._limits.check_time()
         return result
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from agentbench.core.errors import ToolFault
+from agentbench.core.errors import ToolFault, WorkspaceError
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.event_recorder import EventRecorder
 from agentbench.tools.paths import show
@@ -90,6 +90,24 @@ class WorkspaceTracker:
             return Changes()
         return Changes(self._mark_generated(compare(before.values(), entries.values())))
 
+    def observe(self, call_id: str) -> int:
+        """Scan while a program changes the workspace, and log the changes so far. Returns the number of the event, or 0."""
+        try:
+            changes = self.scan()
+        except (WorkspaceError, OSError) as error:  # the program moves folders while they are read
+            changes = Changes(problem=str(error))
+        event = self._event(call_id, changes)
+        return 0 if event is None else self._recorder.write(event)
+
+    def changes_since(self, entries: Mapping[bytes, Entry]) -> Changes:
+        """Return the changes between earlier entries and the last scan."""
+        return Changes(self._mark_generated(compare(entries.values(), self._entries.values())))
+
+    @property
+    def known_entries(self) -> Mapping[bytes, Entry]:
+        """Return the entries of the last scan, without scanning."""
+        return self._entries
+
     def wrote(self, writes: Sequence[FileWrite]) -> Changes:
         """Account for writes made by the harness itself, without scanning the tree."""
         changes: list[FileChange] = []
@@ -150,18 +168,25 @@ class WorkspaceTracker:
 
     def log_changes(self, call_id: str, changes: Changes) -> int:
         """Log the changes. Returns the number of the event, or 0 if nothing changed."""
-        if changes.problem is not None:
-            self._recorder.write(WorkspaceMutated(call_id=call_id, files=[]))
-            self._recorder.alert("workspace", "tree_limits", f"cannot tell what changed: {changes.problem}")
-        if not changes.files:
+        event = self._event(call_id, changes)
+        if event is None:
             return 0
-        return self._recorder.write(
-            WorkspaceMutated(
-                call_id=call_id,
-                files=self.digests(changes),
-                omitted=max(len(changes.files) - MAX_FILES_IN_EVENT, 0),
-                diff=self.diff(changes),
-            )
+        seq = self._recorder.write(event)
+        if changes.problem is not None:
+            self._recorder.alert("workspace", "tree_limits", f"cannot tell what changed: {changes.problem}")
+        return seq
+
+    def _event(self, call_id: str, changes: Changes) -> WorkspaceMutated | None:
+        """Return the event for the changes. Without files it says that they are not known."""
+        if changes.problem is not None:
+            return WorkspaceMutated(call_id=call_id, files=[])
+        if not changes.files:
+            return None
+        return WorkspaceMutated(
+            call_id=call_id,
+            files=self.digests(changes),
+            omitted=max(len(changes.files) - MAX_FILES_IN_EVENT, 0),
+            diff=self.diff(changes),
         )
 
     def digests(self, changes: Changes) -> list[FileDigest]:

@@ -94,14 +94,18 @@ class EventLog:
         """Return the number of events, which is the `seq` of the last."""
         return self._count
 
-    def append(self, payload: Payload, actor: Actor = "harness") -> int:
+    def append(self, payload: Payload, actor: Actor = "harness", *, unless: Callable[[], bool] | None = None) -> int:
         """Write one event and return its `seq`.
+
+        `unless` is called while the log is locked. If it returns true, nothing is written and 0 is returned.
 
         Raises:
             RecordError: the event cannot be written; the log is unchanged.
         """
         body = self._body(payload)
         with self._lock:
+            if unless is not None and unless():
+                return 0
             seq = self._write(body, payload.type, actor)
             for response, response_actor in self._responder(seq, payload) if self._responder else ():
                 self._write(self._body(response), response.type, response_actor)

@@ -53,7 +53,7 @@ def run_agent(
         for server in (gateway, proxy):
             if server is not None:
                 server.forward.start(sandbox, attempt.rules.caps.wall_sec)
-        session = _open_session(attempt, prepared, sandbox, spec.workdir)
+        session = _open_session(attempt, prepared, sandbox, spec.workdir, metered_model)
         start = time.monotonic()
         try:
             with _close_at_deadline(metered_model, session):
@@ -94,7 +94,9 @@ def _proxy(attempt: Attempt) -> Proxy | None:
     return Proxy(folder, AllowList.of(environment.network_allow), Recorder(attempt.log, attempt.blobs, limits), limits)
 
 
-def _open_session(attempt: Attempt, prepared: PreparedTask, sandbox: Sandbox, workdir: str) -> Session:
+def _open_session(
+    attempt: Attempt, prepared: PreparedTask, sandbox: Sandbox, workdir: str, metered_model: MeteredModel | None
+) -> Session:
     task, rules = attempt.row.task, attempt.rules
 
     def shared_cap_reached() -> tuple[TerminationCode, str] | None:
@@ -103,7 +105,7 @@ def _open_session(attempt: Attempt, prepared: PreparedTask, sandbox: Sandbox, wo
         # The attempt's own cap is computed from its log, so that it can be recomputed.
         return None if cap is None or cap.scope == "run" else (cap.code, cap.message)
 
-    return Session(
+    session = Session(
         write_briefing(task.task, task.statement, task.checks, rules),
         SessionEnvironment(
             sandbox,
@@ -111,12 +113,16 @@ def _open_session(attempt: Attempt, prepared: PreparedTask, sandbox: Sandbox, wo
             prepared.environment.base_tree,
             _operator(attempt) if rules.operator else None,
             task.task.turns,
+            (lambda: None) if metered_model is None else metered_model.close,
             shared_cap_reached,
         ),
         rules,
         SessionLog(attempt.log, attempt.blobs),
         cancelled=attempt.lab.cancelled.is_set,
     )
+    if metered_model is not None:
+        metered_model.observer = session
+    return session
 
 
 def _operator(attempt: Attempt) -> FileOperator:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +39,9 @@ class _JudgeSink:
     blobs: BlobStore
     payloads: list[Payload] = field(default_factory=list)
 
-    def write(self, payload: Payload, actor: Actor = "harness") -> int:
+    def write(self, payload: Payload, actor: Actor = "harness", *, unless: Callable[[], bool] | None = None) -> int:
+        if unless is not None and unless():
+            return 0
         self.payloads.append(payload)
         return len(self.payloads)
 

@@ -100,6 +100,7 @@ def _planned(attempt: Attempt, backend: Backend) -> Planned:
             rules.contract,
             rules.stages,
             rules.stage_mode,
+            rules.not_applicable,
         ),
         base_seed=attempt.base_seed,
         seed=row.seed,

@@ -9,6 +9,7 @@ apart, and the verdict is decided from the log alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from agentbench.acceptance.grade import grade
 from agentbench.agents.base import Agent, AgentSetup, require_multi_turn
@@ -17,6 +18,7 @@ from agentbench.agents.registry import make_agent
 from agentbench.core.errors import Interrupted, RecordError
 from agentbench.core.reasons import Observability
 from agentbench.models.metered_model import MeteredModel
+from agentbench.policy.applicability import not_applicable
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.schema import Model
 from agentbench.record.sealing import ClosedAttempt
@@ -45,6 +47,7 @@ class AgentAttempt(Attempt):
         self.agent = agent = make_agent(configuration.agent, setup)
         if self.row.task.task.turns:
             require_multi_turn(agent)
+        self.rules = replace(self.rules, not_applicable=not_applicable(agent.observability))
         prepared = prepare(self)
         program = self.lab.program(configuration.agent, self.row.task)
         bind_identity(self, prepared, program)

@@ -1,0 +1,148 @@
+"""Breakers and caps for agents that are programs: they see what the program does while it runs, and they end it at once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.run.conftest import Ab
+from tests.run.tasks import make_task
+
+PROGRAM = """\
+import json, os, sys, time, urllib.request
+def ask(text):
+    body = {"model": "x", "messages": [{"role": "user", "content": text}]}
+    request = urllib.request.Request(
+        os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(body).encode(),
+        {"content-type": "application/json", "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]})
+    return json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+kind, requests = sys.argv[1], int(sys.argv[2])
+answer = ""
+for number in range(requests):
+    try:
+        answer = ask(f"question {number}")
+    except OSError as error:
+        print("refused", error, flush=True)
+    if kind == "works":
+        open("notes.txt", "w").write(f"note {number}\\n")
+if kind != "works":
+    time.sleep(60)
+open("answer.txt", "w").write(answer)
+"""
+LINE = 'python3 "$AB_AGENT_FILES/program.py" '
+
+
+@dataclass(frozen=True)
+class Attempt:
+    run: Path
+    record: dict[str, Any]
+    events: list[dict[str, Any]]
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["type"] == kind]
+
+    @property
+    def terminates(self) -> list[dict[str, Any]]:
+        return [event for event in self.of("intervention") if event["payload"]["action"] == "terminate"]
+
+    @property
+    def guard(self) -> dict[str, Any]:
+        manifest = json.loads((self.run / self.record["artifact_paths"]["task_dir"] / "manifest.json").read_text())
+        guard: dict[str, Any] = manifest["protocol_manifest"]["planned"]["guard"]
+        return guard
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Runs the program above as the agent, with a model that always gives the same answer."""
+
+    ab: Ab
+    folder: Path
+
+    def __call__(self, arguments: str, *, more: str = "", tokens: int = 10) -> Attempt:
+        files = self.folder / "files"
+        files.mkdir()
+        (files / "program.py").write_text(PROGRAM)
+        answers = self.folder / "answers.yaml"
+        answer = {"text": "42\n", "usage": {"prompt": tokens, "completion": 0}}
+        answers.write_text(yaml.safe_dump({"answers": [answer], "after": "repeat"}))
+        ran = self.ab.by_command(
+            make_task(self.folder / "task", more=more),
+            LINE + arguments,
+            *("--agent-files", files, "--model", f"scripted:{answers}"),
+        )
+        assert ran.code == 0, ran.stderr
+        run = Path(ran.json["run_dir"])
+        log = (run / ran.record["artifact_paths"]["task_dir"] / "events.jsonl").read_text().splitlines()
+        return Attempt(run, ran.record, [json.loads(line) for line in log])
+
+
+@pytest.fixture
+def programs(ab: Ab, tmp_path: Path) -> Programs:
+    return Programs(ab, tmp_path)
+
+
+@pytest.mark.req("M-03", "E-05", "E-07")
+def test_program_that_works_is_not_stopped(programs: Programs, ab: Ab) -> None:
+    attempt = programs("works 90")
+    assert attempt.record["result"]["passed"], attempt.record
+    assert (attempt.record["termination"]["code"], attempt.record["run_badge"]) == ("agent_stopped", "completed")
+    assert attempt.of("intervention") == []
+    mutations = [event["seq"] for event in attempt.of("workspace_mutated")]
+    requests = [event["seq"] for event in attempt.of("llm_request")]
+    assert len(requests) == 90
+    # Each rewrite is seen before the next request, in order.
+    assert all(any(a < seq < b for seq in mutations) for a, b in pairwise(requests))
+    assert ab("verify", attempt.run).code == 0
+
+
+@pytest.mark.req("M-10", "E-05")
+def test_program_that_works_under_a_token_cap_is_not_dominated(programs: Programs, ab: Ab) -> None:
+    attempt = programs("works 12", more="budget: {tokens: 1300}\n", tokens=100)
+    assert attempt.record["result"]["passed"], attempt.record
+    assert attempt.of("intervention") == []
+    assert ab("verify", attempt.run).code == 0
+
+
+@pytest.mark.req("M-03", "E-07")
+def test_idle_program_is_stopped_once_and_at_once(programs: Programs, ab: Ab) -> None:
+    attempt = programs("idles 90")
+    ending = attempt.record["termination"]
+    assert (ending["code"], ending["category"]) == ("no_progress", "non_termination")
+    assert len(attempt.terminates) == 1
+    stopped = attempt.terminates[0]
+    assert len(attempt.of("llm_request")) == 80
+    assert [event for event in attempt.of("llm_request") if event["seq"] > stopped["seq"]] == []
+    (finished,) = attempt.of("tool_call_finished")
+    assert finished["payload"]["error_message"].startswith("ended by the harness: ")
+    # The program sleeps for a minute after its requests; the promise is one second, the rest is for a busy machine.
+    assert finished["t"] - stopped["t"] < 10_000_000
+    assert [check["outcome"] for check in attempt.record["checks"]] == ["fail"]
+    assert ab("verify", attempt.run).code == 0
+
+
+@pytest.mark.req("M-07", "E-07")
+def test_program_without_budget_is_stopped_once_and_at_once(programs: Programs, ab: Ab) -> None:
+    attempt = programs("works 40 && sleep 60", more="budget: {tokens: 1000}\n", tokens=100)
+    assert attempt.record["termination"]["code"] == "token_cap"
+    assert len(attempt.terminates) == 1
+    (finished,) = attempt.of("tool_call_finished")
+    assert finished["t"] - attempt.terminates[0]["t"] < 10_000_000
+    assert finished["payload"]["duration_us"] < 50_000_000
+    patch = (attempt.run / attempt.record["patch"]["path"]).read_text()
+    assert "notes.txt" in patch
+    assert ab("verify", attempt.run).code == 0
+
+
+@pytest.mark.req("M-03", "R-02")
+def test_manifest_lists_rules_that_do_not_apply(programs: Programs) -> None:
+    guard = programs("works 1").guard
+    assert guard["not_applicable"]["repeated_calls"] == "tool calls of a program are not seen"
+    assert not {"no_progress", "dominance"} & guard["not_applicable"].keys()
+    assert guard["stops_enforced"]
