@@ -14,6 +14,8 @@ import yaml
 from tests.run.conftest import Ab
 from tests.run.tasks import make_task
 
+pytestmark = pytest.mark.end_to_end
+
 PROGRAM = """\
 import json, os, sys, time, urllib.request
 def ask(text):
@@ -88,7 +90,7 @@ def programs(ab: Ab, tmp_path: Path) -> Programs:
     return Programs(ab, tmp_path)
 
 
-@pytest.mark.req("M-03", "E-05", "E-07")
+@pytest.mark.req("M-03c", "E-05b")
 def test_program_that_works_is_not_stopped(programs: Programs, ab: Ab) -> None:
     attempt = programs("works 90")
     assert attempt.record["result"]["passed"], attempt.record
@@ -102,7 +104,7 @@ def test_program_that_works_is_not_stopped(programs: Programs, ab: Ab) -> None:
     assert ab("verify", attempt.run).code == 0
 
 
-@pytest.mark.req("M-10", "E-05")
+@pytest.mark.req("M-10", "E-05b")
 def test_program_that_works_under_a_token_cap_is_not_dominated(programs: Programs, ab: Ab) -> None:
     attempt = programs("works 12", more="budget: {tokens: 1300}\n", tokens=100)
     assert attempt.record["result"]["passed"], attempt.record
@@ -110,7 +112,16 @@ def test_program_that_works_under_a_token_cap_is_not_dominated(programs: Program
     assert ab("verify", attempt.run).code == 0
 
 
-@pytest.mark.req("M-03", "E-07")
+@pytest.mark.req("M-10")
+def test_idle_program_that_uses_its_budget_is_stopped(programs: Programs, ab: Ab) -> None:
+    attempt = programs("idles 12", more="budget: {tokens: 1300}\n", tokens=100)
+    assert attempt.record["termination"]["code"] == "dominance"
+    assert len(attempt.terminates) == 1
+    assert len(attempt.of("llm_request")) == 11
+    assert ab("verify", attempt.run).code == 0
+
+
+@pytest.mark.req("M-03a", "M-03c", "E-07b")
 def test_idle_program_is_stopped_once_and_at_once(programs: Programs, ab: Ab) -> None:
     attempt = programs("idles 90")
     ending = attempt.record["termination"]
@@ -127,7 +138,7 @@ def test_idle_program_is_stopped_once_and_at_once(programs: Programs, ab: Ab) ->
     assert ab("verify", attempt.run).code == 0
 
 
-@pytest.mark.req("M-07", "E-07")
+@pytest.mark.req("M-07a", "E-07b")
 def test_program_without_budget_is_stopped_once_and_at_once(programs: Programs, ab: Ab) -> None:
     attempt = programs("works 40 && sleep 60", more="budget: {tokens: 1000}\n", tokens=100)
     assert attempt.record["termination"]["code"] == "token_cap"
@@ -140,7 +151,7 @@ def test_program_without_budget_is_stopped_once_and_at_once(programs: Programs, 
     assert ab("verify", attempt.run).code == 0
 
 
-@pytest.mark.req("M-03", "R-02")
+@pytest.mark.req("M-03c", "R-02a")
 def test_manifest_lists_rules_that_do_not_apply(programs: Programs) -> None:
     guard = programs("works 1").guard
     assert guard["not_applicable"]["repeated_calls"] == "tool calls of a program are not seen"
