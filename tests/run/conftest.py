@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.models.conftest import serve  # noqa: F401 - a fixture
+
 AB = (sys.executable, "-m", "agentbench.cli")
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.models.conftest import Serve
+from tests.models.service import Handler, answer_body, responds
 from tests.run.conftest import Ab, Ran
 from tests.run.tasks import PATCH, TASK, make_task
 
@@ -65,6 +67,57 @@ def asker(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "ask.py").write_text(ASK)
     return folder
+
+
+def seeds_in_log(ran: Ran) -> set[Any]:
+    (log,) = run_folder(ran).glob("tasks/*/events.jsonl")
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    return {event["payload"]["parameters"].get("seed") for event in events if event["type"] == "llm_request"}
+
+
+@pytest.mark.req("R-11b")
+def test_seed_of_the_attempt_reaches_the_model(ab: Ab, task: Path, serve: Serve) -> None:
+    server = serve(responds(answer_body("Done.")))
+    ran = with_model(ab, task, f"m@{server.url}", "--seed", "77")
+    assert ran.record["seed"] == 77
+    assert {body["seed"] for _, _, body in server.seen} == {77} == seeds_in_log(ran)
+    server.seen.clear()
+    repeated = with_model(ab, task, f"m@{server.url}", "--repeats", "2")
+    sent = {body["seed"] for _, _, body in server.seen}
+    assert sent == {record["seed"] for record in repeated.json["attempts"]}
+    assert len(sent) == 2
+
+
+@pytest.mark.req("R-11b")
+def test_variant_can_keep_the_seed_from_a_service_that_rejects_it(
+    ab: Ab, task: Path, tmp_path: Path, serve: Serve
+) -> None:
+    def reject_seed(handler: Handler, body: dict[str, Any]) -> None:
+        if "seed" in body:
+            handler.whole(b'{"error": {"message": "unknown parameter: seed"}}', status=400)
+        else:
+            responds(answer_body("Done."))(handler, body)
+
+    server = serve(reject_seed)
+    rejected = with_model(ab, task, f"m@{server.url}")
+    assert rejected.record["result"]["failure_reason"] == "LLM_ERROR"
+    variant = tmp_path / "quiet.yaml"
+    variant.write_text(f"name: quiet\nagent: llm_v0\nmodel: {{name: 'm@{server.url}', send_seed: false}}\n")
+    ran = ab.run_task(task, "--variant", variant)
+    assert ran.record["termination"]["code"] == "agent_stopped", ran.record["termination"]
+    assert seeds_in_log(ran) == {None}
+
+
+@pytest.mark.req("T-06", "R-11b")
+def test_recording_without_a_seed_still_replays(ab: Ab, task: Path, tmp_path: Path) -> None:
+    variant = tmp_path / "old.yaml"
+    model = script(tmp_path, *SOLVED)
+    variant.write_text(f"name: old\nagent: llm_v0\nmodel: {{name: '{model}', send_seed: false}}\n")
+    first = ab.run_task(task, "--variant", variant)
+    assert (first.record["result"]["passed"], seeds_in_log(first)) == (True, {None})
+    again = with_model(ab, task, f"recorded:{run_folder(first)}", "--seed", "78")
+    assert again.record["result"]["passed"], again.record["termination"]
+    assert seeds_in_log(again) == {78}
 
 
 @pytest.mark.req("T-04b", "T-06", "E-03", "E-04")

@@ -33,11 +33,11 @@ def test_resume_rejects_changed_options_and_tasks(ab: Ab, tmp_path: Path, interr
         refused = ab("run", "--resume", slow.run, *more)
         assert refused.code == 2
         assert more[0] in refused.stderr
-    task = slow.tasks / "tiny" / "one" / "task.yaml"
+    task = slow.tasks / "tiny" / "two" / "task.yaml"
     text = task.read_text()
     task.write_text(text.replace("must say 42", "must say 43"))
     changed = ab("run", "--resume", slow.run)
-    assert (changed.code, "task one has changed since the run started" in changed.stderr) == (2, True), changed.stderr
+    assert (changed.code, "task two has changed since the run started" in changed.stderr) == (2, True), changed.stderr
     task.write_text(text)
     shutil.move(slow.tasks / "tiny" / "three", tmp_path / "three")
     gone = ab("run", "--resume", slow.run)

@@ -105,7 +105,7 @@ run_options = _stack(
         type=int,
         default=20260307,
         show_default=True,
-        help="Base seed; another value is a protocol deviation.",
+        help="Base seed: order of tasks, model requests. Another value is a protocol deviation.",
     ),
     workers_option,
     executor_option,

@@ -115,9 +115,13 @@ class ModelFactory:
         upstream = self._upstream(choice, params)
         return MeteredModel(upstream, identity, params.account, self.prices, params.sink, params.redact)
 
-    def model(self, metered_model: MeteredModel, sampling: Sampling | None = None) -> ChatModel:
-        """Return a model for one of our own agents."""
-        return ChatModel(metered_model.identity.name, metered_model, sampling)
+    def model(
+        self, metered_model: MeteredModel, sampling: Sampling | None = None, *, seed: int | None = None
+    ) -> ChatModel:
+        """Return a model for one of our own agents. The seed is not sent to providers that do not accept one."""
+        preset = self.presets.providers.get(metered_model.identity.provider)
+        accepted = preset is None or preset.send_seed
+        return ChatModel(metered_model.identity.name, metered_model, sampling, seed=seed if accepted else None)
 
     def close(self) -> None:
         with self._lock:

@@ -41,6 +41,8 @@ class ProviderPreset(_Closed):
     dialects: tuple[Dialect, ...] = (Dialect.CHAT,)
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
+    send_seed: bool = True
+    """Whether requests of built-in agents contain the seed of the attempt."""
 
 
 class ModelPreset(Sampling):

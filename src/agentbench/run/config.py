@@ -30,6 +30,8 @@ class ModelSettings(_Closed):
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
+    send_seed: bool | None = None
+    """False: requests of a built-in agent do not contain the attempt's seed, for services that reject it."""
 
 
 class VariantLimits(_Closed):
@@ -149,6 +151,7 @@ def resolve(task: LoadedTask, variant: VariantFile | None, cli: CliChoices) -> C
         "temperature": _pick(cli.temperature, model.temperature),
         "top_p": _pick(None, model.top_p),
         "max_tokens": _pick(None, model.max_tokens),
+        "send_seed": _pick(None, model.send_seed, default=True),
     }
     agent = str(settings["agent"].value)
     steps = settings["max_steps"].value

@@ -98,12 +98,13 @@ class Models:
         return self.factory.metered_model(choice, params)
 
     def chat(self, metered_model: MeteredModel, row: PlanRow) -> ChatModel:
-        """Return the model for a built-in agent, with the sampling settings of the attempt."""
+        """Return the model for a built-in agent, with the sampling settings and the seed of the attempt."""
         choice = self._choice(row)
         sampling = Sampling() if choice is None else choice.sampling
         given = {name: row.configuration.value(name) for name in Sampling.model_fields}
         update = {name: value for name, value in given.items() if value is not None}
-        return self.factory.model(metered_model, sampling.model_copy(update=update))
+        seed = row.seed if row.configuration.value("send_seed") else None
+        return self.factory.model(metered_model, sampling.model_copy(update=update), seed=seed)
 
     def choose(self, text: str, row: PlanRow, option: str = MODEL) -> ModelChoice:
         """Parse the value of `--model` (or of another option).

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentbench.contract.load import LoadedTask
+from agentbench.core.canonical import digest
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.run.config import Configuration
 
@@ -38,10 +39,17 @@ def seeds(base: int, repeats: int) -> tuple[int, ...]:
 def make_plan(
     tasks: Sequence[tuple[LoadedTask, Sequence[Configuration]]], *, repeats: int = 1, seed: int = PROTOCOL_SEED
 ) -> tuple[PlanRow, ...]:
-    """Interleave variants: all of them work on a task at about the same time, so that a slow hour affects them equally."""
-    return tuple(
-        PlanRow(task, configuration, repeat, repeat_seed)
-        for repeat, repeat_seed in enumerate(seeds(seed, repeats), start=1)
-        for task, configurations in tasks
-        for configuration in configurations
-    )
+    """List every attempt in the order in which it starts.
+
+    The seed decides in which order each repeat goes through the tasks. All variants work on a task one after the other, so
+    that a slow hour affects them equally, and they take turns in going first.
+    """
+    rows: list[PlanRow] = []
+    block = 0
+    for repeat, repeat_seed in enumerate(seeds(seed, repeats), start=1):
+        for task, configurations in sorted(tasks, key=lambda item: digest([str(seed), repeat, item[0].id])):
+            first = block % max(1, len(configurations))
+            turns = (*configurations[first:], *configurations[:first])
+            rows += [PlanRow(task, configuration, repeat, repeat_seed) for configuration in turns]
+            block += 1
+    return tuple(rows)

@@ -140,7 +140,8 @@ def start_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer
             "harness_version": harness_version(),
             "request": request.as_json(),
             "seed": request.seed,
-            "tasks": [task.id for task in tasks],
+            "tasks": sorted(task.id for task in tasks),
+            "order": [list(row.key) for row in rows],
             "repeats": request.repeats,
         }
         runs = {

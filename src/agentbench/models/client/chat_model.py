@@ -18,15 +18,19 @@ TRIES = 3
 class ChatModel:
     """A model over an upstream, normally a `MeteredModel`, which meters and records it."""
 
-    def __init__(self, name: str, upstream: Upstream, sampling: Sampling | None = None) -> None:
+    def __init__(
+        self, name: str, upstream: Upstream, sampling: Sampling | None = None, *, seed: int | None = None
+    ) -> None:
+        """`seed` is sent with every request; None sends none."""
         self.name = name
+        self._seed = seed
         self._upstream = upstream
         self._sampling = sampling or Sampling()
 
     def complete(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), *, max_tokens: int | None = None
     ) -> Reply:
-        body = chat_request(self.name, messages, tools, self._sampling, max_tokens)
+        body = chat_request(self.name, messages, tools, self._sampling, max_tokens=max_tokens, seed=self._seed)
         for _ in range(TRIES - 1):
             try:
                 return self._once(ModelRequest(Dialect.CHAT, body))

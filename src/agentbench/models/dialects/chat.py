@@ -159,7 +159,9 @@ def chat_request(
     messages: Sequence[Message],
     tools: Sequence[ToolSpec],
     sampling: Sampling,
+    *,
     max_tokens: int | None = None,
+    seed: int | None = None,
 ) -> JsonObject:
     """Build the body of a request, without parameters that are None."""
     body: JsonObject = {"model": model, "messages": [_message(message) for message in messages]}
@@ -175,6 +177,7 @@ def chat_request(
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "max_tokens": max_tokens if max_tokens is not None else sampling.max_tokens,
+        "seed": seed,
     }
     return body | {name: value for name, value in given.items() if value is not None}
 

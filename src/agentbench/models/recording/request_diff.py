@@ -1,7 +1,7 @@
 """Compares two requests without their volatile parts. Pure.
 
 Everything that may differ between two runs of the same agent is listed here; a replayed request must equal the recorded one in
-all the rest.
+all the rest. The seed of the attempt is a setting of the run, not a choice of the agent, and older recordings have none.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def normalised(value: JsonValue) -> JsonValue:
 def request_diff(recorded: JsonObject, actual: JsonObject) -> str:
     """Return a bounded unified diff of two requests without their volatile parts. Empty if they are equal."""
     try:
-        before, after = _lines(normalised(recorded)), _lines(normalised(actual))
+        before, after = (_lines(normalised(_without_seed(request))) for request in (recorded, actual))
     except RecursionError:
         # Too deeply nested to normalise: compare as text.
         before, after = ([json.dumps(request, sort_keys=True)] for request in (recorded, actual))
@@ -66,6 +66,10 @@ def request_diff(recorded: JsonObject, actual: JsonObject) -> str:
     if len(lines) > MAX_DIFF_LINES:
         shown.append(f"… {len(lines) - MAX_DIFF_LINES} more lines")
     return "\n".join(shown)
+
+
+def _without_seed(request: JsonObject) -> JsonObject:
+    return {key: value for key, value in request.items() if key != "seed"}
 
 
 def _lines(value: JsonValue) -> list[str]:
