@@ -32,12 +32,17 @@ Results come from manifests and traces alone and are labelled COUNTERFACTUAL. Th
 def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as_json: bool) -> None:
     """Compute counterfactual results of a run under other weights or caps."""
     from agentbench.reports import rescore as report
+    from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
+    from agentbench.reports.deviations import run_deviations
     from agentbench.reports.escape import code, csv_text, markdown_table
+    from agentbench.reports.provenance import read_provenance
     from agentbench.reports.sources import open_run
 
     assumption = report.read_assumption(weights, caps)
-    attempts = report.rescore(open_run(run), assumption)
-    rows = list(map(report.as_json, attempts))
+    opened = open_run(run)
+    attempts = report.rescore(opened, assumption)
+    deviations = run_deviations(opened, read_provenance(opened.path, opened.rows))
+    rows = [report.as_json(attempt) for attempt in attempts]
     if as_json or form == "json":
         import json
 
@@ -47,6 +52,7 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
                     "label": report.LABEL,
                     "assumed": assumption.text,
                     "decision": report.headline(attempts, assumption),
+                    "deviations": list(deviations),
                     "attempts": rows,
                 },
                 indent=2,
@@ -54,8 +60,9 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
         )
         return
     if form == "csv":
-        head = tuple(rows[0]) if rows else ("label",)
-        click.echo(csv_text(head, rows), nl=False)  # type: ignore[arg-type]  # all values are scalars
+        head = (*rows[0], DEVIATIONS) if rows else ("label",)
+        joined = joined_deviations(deviations)
+        click.echo(csv_text(head, [{**row, DEVIATIONS: joined} for row in rows]), nl=False)  # type: ignore[dict-item]  # all values are scalars
         return
     cells = [
         (
@@ -70,7 +77,10 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
         for attempt in attempts
     ]
     head = ("task", "repeat", "passed", f"{report.LABEL} passed", "score", f"{report.LABEL} score", "why")
-    click.echo("\n".join([f"# {report.headline(attempts, assumption)}", "", *markdown_table(head, cells)]))
+    lines = [f"# {report.headline(attempts, assumption)}", "", *markdown_table(head, cells)]
+    if deviations:
+        lines += ["", "Protocol deviations:", "", *(f"- {code(text)}" for text in deviations)]
+    click.echo("\n".join(lines))
 
 
 def _yes_no(passed: bool | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from agentbench.core.errors import ContractError, InputError
@@ -12,6 +12,9 @@ from agentbench.core.reasons import InvalidCause, RunStatus
 from agentbench.core.text import printable
 from agentbench.statistics.trials import Trial
 
+DEVIATIONS = "deviations"
+"""Optional column with the protocol deviations of the run that a row comes from."""
+_SEPARATOR = " | "
 REQUIRED = ("task", "method", "repeat", "outcome")
 MAX_PROBLEMS = 50
 
@@ -51,6 +54,21 @@ def read_results(path: Path) -> dict[str, tuple[Trial, ...]]:
         msg = f"{path}: {len(problems)} problem{'s' if len(problems) > 1 else ''}"
         raise ContractError(msg, problems=(*problems[:MAX_PROBLEMS], *more))
     return {method: tuple(trials.values()) for method, trials in methods.items()}
+
+
+def joined_deviations(deviations: Iterable[str]) -> str:
+    """Return the value of the `deviations` column."""
+    return _SEPARATOR.join(deviations)
+
+
+def read_deviations(path: Path, method: str) -> tuple[str, ...]:
+    """Return the distinct deviations of a method's rows, in order of first appearance.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    cells = dict.fromkeys(row.get(DEVIATIONS, "").strip() for _, row in _rows(path) if row["method"].strip() == method)
+    return tuple(dict.fromkeys(text for cell in cells for text in cell.split(_SEPARATOR) if text))
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:

@@ -30,11 +30,20 @@ def as_junit(summary: Summary) -> str:
         '<?xml version="1.0" encoding="UTF-8"?>',
         f"<testsuites {counts}>",
         f"  <testsuite name={attribute(summary.run.path.name)} {counts}>",
+        *_properties(summary.deviations),
         *_cases(finals),
         "  </testsuite>",
         "</testsuites>",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _properties(deviations: Sequence[str]) -> Iterator[str]:
+    if deviations:
+        yield "    <properties>"
+        for text in deviations:
+            yield f'      <property name="protocol_deviation" value={attribute(text)}/>'
+        yield "    </properties>"
 
 
 def kind_of(record: AttemptRecord) -> str:

@@ -13,6 +13,8 @@ from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
 from agentbench.record.headline import headline
+from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
+from agentbench.reports.deviations import makes_provisional, side_deviations
 from agentbench.reports.escape import Cell, code, csv_text, link, markdown_table, plain
 from agentbench.reports.number_format import (
     amount,
@@ -24,7 +26,7 @@ from agentbench.reports.number_format import (
     probability,
     total,
 )
-from agentbench.reports.provenance import read_provenance
+from agentbench.reports.provenance import Provenance, read_provenance
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Side
 from agentbench.reports.summary import interval_json
@@ -79,6 +81,8 @@ class PairedReport:
     """Tasks at which B broke a rule or had a safety stop, but A did not."""
     margin: float | None = None
     """The equivalence margin of a gate."""
+    deviations: tuple[str, ...] = ()
+    """Protocol deviations of both sides, seeds included."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -86,7 +90,7 @@ class PairedReport:
         labels = []
         if self.comparability.across_versions:
             labels.append("ACROSS CONTRACT VERSIONS")
-        if self.comparability.deviations or self.comparability.differences:
+        if makes_provisional(self.deviations) or self.comparability.differences:
             labels.append("PROVISIONAL")
         return tuple(labels)
 
@@ -137,7 +141,8 @@ def compare_sides(
         tasks = comparability.across_versions
         msg = f"the contract of {plural(len(tasks), 'task')} differs between the runs: {join_names(tasks)}"
         raise InputError(msg, remedy="results are per contract version; use --across-versions to compare them anyway")
-    repositories = _repositories(a, b)
+    provenance_a, provenance_b = _provenance(a), _provenance(b)
+    repositories = {**provenance_b.repositories, **provenance_a.repositories}
     pairing = pair(a.trials, b.trials, rate)
     comparison = compare(pairing, rate, method=method, repositories=repositories)
     if comparison is None:
@@ -157,6 +162,11 @@ def compare_sides(
         bounds=difference_bounds(a.trials, b.trials),
         new_safety=_new_safety(a, b),
         margin=margin,
+        deviations=(
+            *comparability.deviations,
+            *side_deviations(a, "A", provenance_a),
+            *side_deviations(b, "B", provenance_b),
+        ),
     )
 
 
@@ -179,12 +189,8 @@ def _nothing_to_compare(pairing: Pairing, a: Side, b: Side) -> str:
     return f"nothing to compare: {a.origin} and {b.origin} have no task in common"
 
 
-def _repositories(a: Side, b: Side) -> dict[str, str]:
-    repositories: dict[str, str] = {}
-    for side in (b, a):
-        if side.run:
-            repositories |= read_provenance(side.run.path, side.run.rows).repositories
-    return repositories
+def _provenance(side: Side) -> Provenance:
+    return read_provenance(side.run.path, side.run.rows) if side.run else Provenance({})
 
 
 def _flip(task: PairedTask, a: Side, b: Side) -> Flip:
@@ -335,18 +341,22 @@ def as_markdown(report: PairedReport) -> str:
 
 def comparability_lines(report: PairedReport) -> list[str]:
     comparability = report.comparability
-    if comparability.comparable:
-        return ["A and B have the same contracts, configuration class, seeds and harness version."]
     lines = []
+    if comparability.comparable:
+        lines.append("A and B have the same contracts, configuration class, seeds and harness version.")
     if comparability.across_versions:
         lines.append(f"Different contract versions: {', '.join(map(code, comparability.across_versions))}")
-    for text in (*comparability.differences, *comparability.deviations):
-        # The part after the colon comes from records and must be escaped.
-        sentence, colon, values = text.partition(": ")
-        lines.append(sentence[:1].upper() + sentence[1:] + (f": {code(values)}" if colon else "."))
+    lines += map(_sentence, comparability.differences)
+    lines += (f"Protocol deviation: {code(text)}" for text in report.deviations)
     if comparability.unknown:
         lines.append("Results from a CSV file do not state their contract and configuration.")
     return lines
+
+
+def _sentence(difference: str) -> str:
+    # The part after the colon comes from records and must be escaped.
+    sentence, colon, values = difference.partition(": ")
+    return sentence[:1].upper() + sentence[1:] + (f": {code(values)}" if colon else ".")
 
 
 _P_VALUES: Mapping[str, Callable[[Comparison], float | None]] = {
@@ -483,7 +493,7 @@ def as_json(report: PairedReport) -> dict[str, Json]:
             "comparable": comparability.comparable,
             "across_versions": list(comparability.across_versions),
             "differences": list(comparability.differences),
-            "deviations": list(comparability.deviations),
+            "deviations": list(report.deviations),
             "unknown": comparability.unknown,
         },
         "cost_unit": units[0] if len(units) == 1 else None,
@@ -556,15 +566,17 @@ CSV_HEAD = (
     "difference",
     "task_dir_a",
     "task_dir_b",
+    DEVIATIONS,
 )
 
 
 def as_csv(report: PairedReport) -> str:
     """One row per paired task."""
-    return csv_text(CSV_HEAD, [_csv_row(task, report) for task in report.comparison.pairing.pairs])
+    deviations = joined_deviations(report.deviations)
+    return csv_text(CSV_HEAD, [_csv_row(task, report, deviations) for task in report.comparison.pairing.pairs])
 
 
-def _csv_row(task: PairedTask, report: PairedReport) -> dict[str, Cell]:
+def _csv_row(task: PairedTask, report: PairedReport, deviations: str) -> dict[str, Cell]:
     return {
         "task": task.task,
         "attempts_a": len(task.a),
@@ -576,6 +588,7 @@ def _csv_row(task: PairedTask, report: PairedReport) -> dict[str, Cell]:
         "difference": float(task.difference),
         "task_dir_a": " ".join(_task_dirs(report.a.by_task.get(task.task, ()), report.a)),
         "task_dir_b": " ".join(_task_dirs(report.b.by_task.get(task.task, ()), report.b)),
+        DEVIATIONS: deviations,
     }
 
 

@@ -11,7 +11,7 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.core.text import printable
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
-from agentbench.reports.csv_results import read_results
+from agentbench.reports.csv_results import read_deviations, read_results
 from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
 from agentbench.statistics.comparability import Identity
 from agentbench.statistics.trials import Trial
@@ -70,6 +70,8 @@ class Side:
     identities: tuple[Identity, ...]
     run: Run | None = None
     """None for results from a CSV file."""
+    deviations: tuple[str, ...] = ()
+    """Protocol deviations that a CSV file states. Those of a run are read from its evidence."""
 
     @property
     def folder(self) -> Path | None:
@@ -168,7 +170,8 @@ def _csv_side(path: Path, method: str) -> Side:
         msg = f"{path} {problem}; available: {_listed(list(methods))}"
         raise InputError(msg, remedy=f"select one with {path}{SELECT}METHOD")
     trials = methods[chosen]
-    return Side(chosen, str(path), trials, tuple(Identity(task=trial.task, repeat=trial.repeat) for trial in trials))
+    identities = tuple(Identity(task=trial.task, repeat=trial.repeat) for trial in trials)
+    return Side(chosen, str(path), trials, identities, deviations=read_deviations(path, chosen))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -15,12 +15,13 @@ from agentbench.core.canonical import Json
 from agentbench.core.reasons import Assurance, Gate, InvalidCause, Outcome, RunStatus
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.adjudications import Adjudication, cases, read_adjudications
+from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
+from agentbench.reports.deviations import makes_provisional, run_deviations
 from agentbench.reports.escape import Cell, csv_text
 from agentbench.reports.number_format import counted, finite, percent, plural, share_interval, total
 from agentbench.reports.provenance import Provenance, read_provenance
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Run
-from agentbench.statistics.comparability import Identity, seed_deviations
 from agentbench.statistics.error_rates import CategoryErrors, error_rates
 from agentbench.statistics.intervals import Interval, clustered_wilson
 from agentbench.statistics.rates import Proportion, Rates, endpoint, rates
@@ -155,7 +156,7 @@ class Summary:
 
     @property
     def provisional(self) -> bool:
-        return bool(self.deviations)
+        return makes_provisional(self.deviations)
 
 
 def summarise(run: Run) -> Summary:
@@ -187,7 +188,7 @@ def summarise(run: Run) -> Summary:
         times=_times(rows, outcomes),
         time_to_success=kaplan_meier([row.usage.wall_sec for row in rows], passed, never),
         cost_to_success=kaplan_meier([row.cost.total for row in rows], passed, never),
-        deviations=_deviations(run, provenance),
+        deviations=run_deviations(run, provenance),
         mean_score=total(scores) / len(scores) if scores else None,
         scored=len(scores),
         assurance=Counter(str(row.assurance) if row.assurance else "none" for row in rows),
@@ -334,29 +335,6 @@ def _times(rows: Sequence[Row], outcomes: Sequence[str]) -> tuple[Times, ...]:
             median, p90 = (float(quantile) for quantile in np.quantile(durations, (0.5, 0.9)))
             times.append(Times(outcome, durations.size, median, p90, float(durations.max()), total(groups[outcome])))
     return tuple(times)
-
-
-def _deviations(run: Run, provenance: Provenance) -> tuple[str, ...]:
-    """List deviations from the protocol that make the numbers provisional."""
-    # One identity per seed of a first repeat is enough to check seeds.
-    seeds = [Identity(task="", seed=seed) for seed in {row.seed for row in run.rows if row.repeat == 1}]
-    deviations = list(seed_deviations(seeds, "this run"))
-    recorded = Counter(text for origin in provenance.origins.values() for text in origin.deviations)
-    deviations += [f"{text} ({plural(count, 'task')})" for text, count in sorted(recorded.items())]
-    versions = sorted({row.harness_version for row in run.rows})
-    if len(versions) > 1:
-        deviations.append(f"attempts come from different harness versions: {', '.join(versions)}")
-    contracts = Counter(task for task, _ in {(row.task, row.contract_id) for row in run.rows})
-    mixed = sorted(task for task, ids in contracts.items() if ids > 1)
-    if mixed:
-        deviations.append(f"attempts at one task have different contract versions: {', '.join(mixed[:5])}")
-    unreplayable = sum(origin.replayable is False for origin in provenance.origins.values())
-    if unreplayable:
-        depends = "depends" if unreplayable == 1 else "depend"
-        deviations.append(
-            f"{plural(unreplayable, 'task')} cannot be replayed: {depends} on resources outside the contract"
-        )
-    return tuple(deviations)
 
 
 # --- JSON and CSV -----------------------------------------------------------------------------------------------------
@@ -513,16 +491,17 @@ CSV_HEAD = (
     "task", "method", "repeat", "outcome", "cost", "failure_reason", "run_status", "invalid_cause", "attribution", "G1", "G2", "G3",
     "G4", "score", "f2p_passed", "f2p_total", "p2p_kept", "p2p_total", "duration_sec", "tool_calls", "contract_id", "attempt_id",
     "task_dir", "assurance", "needs_review", "termination", "prompt_tokens", "completion_tokens", "wall_sec", "cost_unit",
-    "workspace_verdict", "judge_verdict", "run_badge", "commands", "safety",
+    "workspace_verdict", "judge_verdict", "run_badge", "commands", "safety", DEVIATIONS,
 )  # fmt: skip
 
 
 def as_csv(summary: Summary) -> str:
     """One row per attempt. `ab report paired` can read the first five columns back."""
-    return csv_text(CSV_HEAD, map(_csv_row, summary.run.rows))
+    deviations = joined_deviations(summary.deviations)
+    return csv_text(CSV_HEAD, (_csv_row(row, deviations) for row in summary.run.rows))
 
 
-def _csv_row(row: Row) -> dict[str, Cell]:
+def _csv_row(row: Row, deviations: str) -> dict[str, Cell]:
     f2p_passed, f2p_total, p2p_kept, p2p_total = row.progress
     return {
         "task": row.task,
@@ -557,6 +536,7 @@ def _csv_row(row: Row) -> dict[str, Cell]:
         "run_badge": row.badge,
         "commands": row.commands,
         "safety": row.safety,
+        DEVIATIONS: deviations,
     }
 
 

@@ -322,9 +322,6 @@ def reproducibility_lines(summary: Summary) -> list[str]:
         f"- lock file {code(name, _LABEL)} of {code(task, _LABEL)}: {code(digest)}"
         for task, name, digest in files[:MAX_LISTED]
     ]
-    unlocked = sum(origin.locked is False for origin in origins.values())
-    if unlocked:
-        lines.append(f"- {plural(unlocked, 'task')} without task.lock.json (run `ab task lock`)")
     return lines
 
 

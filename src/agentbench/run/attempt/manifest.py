@@ -11,7 +11,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Lock, LockedSource
 from agentbench.contract.schema import Environment, Repo
 from agentbench.core.ids import now_iso
-from agentbench.core.protocol import PROTOCOL_SEED
+from agentbench.core.protocol import PROTOCOL_SEED, SEED_DEVIATION
 from agentbench.record.manifest import (
     Entrypoints,
     ExecutedCommand,
@@ -39,7 +39,9 @@ def build_manifest(
 ) -> Manifest:
     """Describe the plan and, once the task is prepared, what was observed."""
     deviations = (
-        () if attempt.base_seed == PROTOCOL_SEED else (f"base seed {attempt.base_seed} instead of {PROTOCOL_SEED}",)
+        ()
+        if attempt.base_seed == PROTOCOL_SEED
+        else (f"{SEED_DEVIATION}{attempt.base_seed} instead of {PROTOCOL_SEED}",)
     )
     return Manifest(
         harness_version=harness_version(),

@@ -20,7 +20,7 @@ function overview() {
   return h("div", { class: "stack" },
     D.comparison && comparisonHero(true),
     h("section", {}, h("h1", { class: "vh" }, "Runs"), h("div", { class: "grid " + (many ? "four" : "") }, D.runs.map(runCard))),
-    D.runs.some((run) => run.deviations.length) && h("div", { class: "note", role: "note" }, h("strong", {}, "Provisional because of protocol deviations: "), D.runs.flatMap((run) => run.deviations.map((one) => (many ? run.name + ": " : "") + safe(one))).join("; ")),
+    D.runs.some((run) => run.deviations.length) && h("div", { class: "note", role: "note" }, h("strong", {}, "Protocol deviations: "), D.runs.flatMap((run) => run.deviations.map((one) => (many ? run.name + ": " : "") + safe(one))).join("; ")),
     matrixCard(),
     h("div", { class: "grid two" }, ratesCard(), reasonsCard()),
     h("div", { class: "grid two" }, timeCard(), costCard()),
@@ -32,7 +32,7 @@ function overview() {
 function runCard(run) {
   const c = run.rates.contract, invalid = run.rates.invalid;
   return h("a", { class: "card tile", href: "#/attempts?run=" + D.runs.indexOf(run) },
-    h("div", { class: "row" }, h("span", { class: "eyebrow" }, safe(run.variants.join(", ") || run.name)), run.deviations.length > 0 && badge("error", "provisional")),
+    h("div", { class: "row" }, h("span", { class: "eyebrow" }, safe(run.variants.join(", ") || run.name)), run.provisional && badge("error", "provisional")),
     h("div", { class: "big num" }, c.share === null ? "–" : pct(c.share)),
     h("div", { class: "sub" }, c.total ? `${c.count} of ${c.total} passed` : "no scorable attempts", c.interval ? ` · 95% CI ${pct(c.interval.low)} to ${pct(c.interval.high)}` : ""),
     h("div", { class: "sub" }, plural(run.tasks, "task") + " · " + plural(run.attempts, "attempt") + (invalid.count ? " · " + invalid.count + " invalid" : "")),

@@ -1,0 +1,57 @@
+"""Protocol deviations of a run. Every report that uses the run's data shows them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from agentbench.core.protocol import SEED_DEVIATION
+from agentbench.reports.number_format import plural
+from agentbench.reports.provenance import Provenance
+from agentbench.reports.sources import Run, Side
+from agentbench.statistics.comparability import Identity, seed_deviations
+
+_NO_LOCK = "no task.lock.json"
+
+
+def run_deviations(run: Run, provenance: Provenance) -> tuple[str, ...]:
+    """List the deviations of one run, seeds included."""
+    # One identity per seed of a first repeat is enough to check seeds.
+    seeds = [Identity(task="", seed=seed) for seed in {row.seed for row in run.rows if row.repeat == 1}]
+    return (*seed_deviations(seeds, "this run"), *_other_deviations(run, provenance))
+
+
+def side_deviations(side: Side, name: str, provenance: Provenance) -> tuple[str, ...]:
+    """List the deviations of one side of a comparison, except seeds, which both sides are compared by."""
+    texts = side.deviations if side.run is None else _other_deviations(side.run, provenance)
+    return tuple(f"{name}: {text}" for text in texts)
+
+
+def makes_provisional(deviations: Iterable[str]) -> bool:
+    """Return whether any deviation can change a number. A missing lock only means that a later run may differ."""
+    return any(not text.endswith(_NO_LOCK) for text in deviations)
+
+
+def _other_deviations(run: Run, provenance: Provenance) -> tuple[str, ...]:
+    origins = provenance.origins.values()
+    texts = (text for origin in origins for text in origin.deviations)
+    # Records have their seed.
+    recorded = Counter(text for text in texts if not text.startswith(SEED_DEVIATION))
+    deviations = [f"{text} ({plural(count, 'task')})" for text, count in sorted(recorded.items())]
+    versions = sorted({row.harness_version for row in run.rows})
+    if len(versions) > 1:
+        deviations.append(f"attempts come from different harness versions: {', '.join(versions)}")
+    contracts = Counter(task for task, _ in {(row.task, row.contract_id) for row in run.rows})
+    mixed = sorted(task for task, ids in contracts.items() if ids > 1)
+    if mixed:
+        deviations.append(f"attempts at one task have different contract versions: {', '.join(mixed[:5])}")
+    unreplayable = sum(origin.replayable is False for origin in origins)
+    if unreplayable:
+        depends = "depends" if unreplayable == 1 else "depend"
+        deviations.append(
+            f"{plural(unreplayable, 'task')} cannot be replayed: {depends} on resources outside the contract"
+        )
+    unlocked = sum(origin.locked is False for origin in origins)
+    if unlocked:
+        deviations.append(f"{plural(unlocked, 'task')} {'has' if unlocked == 1 else 'have'} {_NO_LOCK}")
+    return tuple(deviations)
