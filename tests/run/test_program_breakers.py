@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -10,8 +11,12 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
-from tests.run.conftest import Ab
+from agentbench.cli.main import root
+from agentbench.tools.program_run import ProgramRun
+from agentbench.tools.session import Session
+from tests.run.conftest import Ab, Ran
 from tests.run.tasks import make_task
 
 pytestmark = pytest.mark.end_to_end
@@ -33,7 +38,7 @@ for number in range(requests):
         print("refused", error, flush=True)
     if kind == "works":
         open("notes.txt", "w").write(f"note {number}\\n")
-if kind != "works":
+if kind == "idles":
     time.sleep(60)
 open("answer.txt", "w").write(answer)
 """
@@ -67,22 +72,35 @@ class Programs:
     ab: Ab
     folder: Path
 
-    def __call__(self, arguments: str, *, more: str = "", tokens: int = 10) -> Attempt:
+    def __call__(
+        self,
+        arguments: str,
+        *,
+        more: str = "",
+        tokens: int = 10,
+        run: Callable[[Ab, tuple[str, ...]], Ran] | None = None,
+    ) -> Attempt:
         files = self.folder / "files"
         files.mkdir()
         (files / "program.py").write_text(PROGRAM)
         answers = self.folder / "answers.yaml"
         answer = {"text": "42\n", "usage": {"prompt": tokens, "completion": 0}}
         answers.write_text(yaml.safe_dump({"answers": [answer], "after": "repeat"}))
-        ran = self.ab.by_command(
-            make_task(self.folder / "task", more=more),
-            LINE + arguments,
-            *("--agent-files", files, "--model", f"scripted:{answers}"),
+        task = make_task(self.folder / "task", more=more)
+        command = (
+            *("run-task", "--task", str(task), "--json", "--out", str(self.folder / "out"), "--agent", "command"),
+            *("--agent-command", LINE + arguments, "--agent-files", str(files), "--model", f"scripted:{answers}"),
         )
+        ran = self.ab(*command) if run is None else run(self.ab, command)
         assert ran.code == 0, ran.stderr
-        run = Path(ran.json["run_dir"])
-        log = (run / ran.record["artifact_paths"]["task_dir"] / "events.jsonl").read_text().splitlines()
-        return Attempt(run, ran.record, [json.loads(line) for line in log])
+        folder = Path(ran.json["run_dir"])
+        log = (folder / ran.record["artifact_paths"]["task_dir"] / "events.jsonl").read_text().splitlines()
+        return Attempt(folder, ran.record, [json.loads(line) for line in log])
+
+
+def in_process(ab: Ab, command: tuple[str, ...]) -> Ran:
+    done = CliRunner().invoke(root, list(command), catch_exceptions=False, env=dict(ab.env))
+    return Ran(done.exit_code, done.stdout, done.stderr)
 
 
 @pytest.fixture
@@ -136,6 +154,21 @@ def test_idle_program_is_stopped_once_and_at_once(programs: Programs, ab: Ab) ->
     assert finished["t"] - stopped["t"] < 10_000_000
     assert [check["outcome"] for check in attempt.record["checks"]] == ["fail"]
     assert ab("verify", attempt.run).code == 0
+
+
+@pytest.mark.req("E-07b", "E-12")
+def test_verify_detects_a_program_that_went_on_after_its_end(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch, ab: Ab
+) -> None:
+    # A harness that logs decisions and does not carry them out.
+    monkeypatch.setattr(ProgramRun, "_watch", lambda _run: None)
+    monkeypatch.setattr(Session, "is_over", lambda _session: False)
+    attempt = programs("asks 90", run=in_process)
+    (stopped,) = attempt.terminates
+    later = next(event["seq"] for event in attempt.of("llm_request") if event["seq"] > stopped["seq"])
+    verified = ab("verify", attempt.run)
+    assert verified.code == 1
+    assert f"event {later}: model request m81 after event {stopped['seq']} ended the attempt" in verified.stdout
 
 
 @pytest.mark.req("M-07a", "E-07b")

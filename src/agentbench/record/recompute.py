@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 
 from agentbench.contract.schema import StageMode
 from agentbench.core.canonical import Json
+from agentbench.policy.after_stop import acts_after_stop
 from agentbench.policy.budget import Budget
 from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor, RuleSet, published_rules
 from agentbench.policy.recheck import recheck
@@ -120,21 +121,23 @@ class Recomputed:
 def recompute_rules(events: Iterable[Event], plan: GuardPlan, stored: StoredEvidence | None = None) -> Recomputed:
     """Recompute the decisions of breakers and monitors, with the rules that the run was made with."""
     events, stored = list(events), stored or StoredEvidence()
-    staged = tuple(recheck_stages(events, plan.stages)) if plan.stage_mode == "strict" else ()
+    acts = tuple(acts_after_stop(events)) if plan.stops_enforced else ()
+    if plan.stage_mode == "strict":
+        acts += tuple(recheck_stages(events, plan.stages))
     contract = ContractRules(**{field.name: getattr(plan, field.name) for field in fields(ContractRules)})
     try:
         limits = limits_from(plan)
     except ValueError as error:
-        return Recomputed((*staged, str(error)))
+        return Recomputed((*acts, str(error)))
     current = published_rules()
     rules = current if plan.monitors == current.digest else stored.rules(plan.monitors)
     if stored.reduced:
-        return Recomputed(staged, "decisions of breakers and monitors: bulky evidence was deleted")
+        return Recomputed(acts, "decisions of breakers and monitors: bulky evidence was deleted")
     if rules is None:
         why = f"made with other rules ({plan.monitors[:19]}…, this version has {current.digest[:19]}…) that the run does not store"
-        return Recomputed(staged, f"decisions of breakers and monitors: {why}")
+        return Recomputed(acts, f"decisions of breakers and monitors: {why}")
     decisions = recheck(events, limits, PolicyMonitor(contract, rules, blobs=stored.blob), ENGINE_MONITORS | MONITORS)
-    return Recomputed((*staged, *decisions))
+    return Recomputed((*acts, *decisions))
 
 
 def recompute(
