@@ -585,7 +585,7 @@ def test_total_cap_applies_across_gateways(open_metered: OpenMetered) -> None:
             except openai.RateLimitError as error:
                 refused.append(error.message)
     # Each costs 0.12, and part of the cap is reserved: only the last admitted request exceeds it.
-    assert ledger.total.statement().spent.micro == 600_000
+    assert ledger.run.statement().spent.micro == 600_000
     assert len(refused) == 7
     assert all("the run's budget" in words for words in refused)
 

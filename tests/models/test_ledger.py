@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.faults import BudgetReached
-from agentbench.models.ledger import HEADROOM_PPM, Amount, Caps, Ledger
+from agentbench.models.ledger import Amount, Caps, Ledger
 
 pytestmark = pytest.mark.component
 
@@ -16,12 +16,13 @@ pytestmark = pytest.mark.component
 @pytest.mark.req("M-05", "M-07a")
 def test_cap_counts_requests_in_flight_and_keeps_headroom() -> None:
     account = Ledger().attempt("t", Caps(micro=1_000_000))
-    limit = 1_000_000 - HEADROOM_PPM
+    account.reserve(20_000)
+    limit = 980_000
     held = account.admit(Amount(limit - 1))
     second = account.admit(Amount(1))
     with pytest.raises(BudgetReached, match="in flight") as caught:
         account.admit(Amount(1), max_wait_sec=0)
-    assert (caught.value.code, caught.value.scope) == (TerminationCode.COST_CAP, "run")
+    assert (caught.value.code, caught.value.scope) == (TerminationCode.COST_CAP, "attempt")
     held.settle(Amount(10))
     second.release()
     second.settle(Amount(500))
@@ -60,25 +61,23 @@ def test_request_waits_while_only_estimates_exceed_the_cap() -> None:
 
 
 @pytest.mark.req("M-05", "M-07a")
-@pytest.mark.parametrize("scope", ["run", "task", "total"])
+@pytest.mark.parametrize("scope", ["attempt", "task", "run"])
 def test_smallest_budget_applies_and_is_named(scope: str) -> None:
-    caps = {"run": Caps(micro=100), "task": Caps(micro=100), "total": Caps(micro=100)}
-    ledger = Ledger(caps["total"] if scope == "total" else None)
-    first = ledger.attempt(
-        "t", caps["run"] if scope == "run" else None, task_caps=caps["task"] if scope == "task" else None
-    )
+    cap = Caps(micro=100)
+    ledger = Ledger(cap if scope == "run" else None)
+    first = ledger.attempt("t", cap if scope == "attempt" else None, task_caps=cap if scope == "task" else None)
     first.admit(Amount(5)).settle(Amount(100))
     with pytest.raises(BudgetReached) as caught:
         first.admit(Amount(1))
     assert caught.value.scope == scope
     other = ledger.attempt("t")
-    if scope == "run":
+    if scope == "attempt":
         other.admit(Amount(1))
     else:
         with pytest.raises(BudgetReached):
             other.admit(Amount(1))
     another_task = ledger.attempt("u")
-    if scope == "total":
+    if scope == "run":
         with pytest.raises(BudgetReached):
             another_task.admit(Amount(1))
     else:
@@ -102,7 +101,7 @@ def test_cost_is_itemised() -> None:
     account.charge("exec", Amount(3))
     account.charge("human", Amount(2))
     account.charge("overhead", Amount(1))
-    for scope in (account, ledger.task("t"), ledger.total):
+    for scope in (account, ledger.task("t"), ledger.run):
         assert dict(scope.statement().parts) == {"lm": 5, "exec": 3, "human": 2, "overhead": 1}
         assert scope.statement().spent.micro == 11
 
@@ -145,6 +144,19 @@ def test_many_workers_share_one_total_cap() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(admitted) == ledger.total.statement().spent.micro
-    limit = 10_000 - HEADROOM_PPM // 100
-    assert limit <= sum(admitted) <= limit + 50, "every worker stops, and none before it must"
+    assert sum(admitted) == ledger.run.statement().spent.micro
+    assert 10_000 <= sum(admitted) <= 10_050, "every worker stops, and none before it must"
+
+
+@pytest.mark.req("M-07b")
+def test_reserve_of_running_attempts_counts_in_shared_caps() -> None:
+    ledger = Ledger(Caps(micro=100))
+    first, second = ledger.attempt("a"), ledger.attempt("b")
+    first.reserve(60)
+    second.charge("exec", Amount(40))
+    with pytest.raises(BudgetReached, match=r"the run's budget is spent: .* \$0\.0001 reserved for acceptance"):
+        second.admit(Amount(1))
+    first.charge("exec", Amount(10))
+    first.reserve(0)
+    second.admit(Amount(1)).release()
+    assert ledger.run.statement().reserved == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from tests.run.conftest import Ab
-from tests.run.tasks import PATCH, make_suite
+from tests.run.tasks import PATCH, TASK, make_suite, make_task
 
 pytestmark = pytest.mark.end_to_end
 
@@ -99,10 +100,12 @@ def test_execution_counts_against_the_attempt_cap(ab: Ab, tmp_path: Path) -> Non
     (record,) = priced_run(ab, tmp_path, ("one",), 1.0)
     assert record["termination"]["code"] == "cost_cap"
     assert "0 models" in record["termination"]["rationale"]
-    # Ten calls use up the cap less its headroom; grading runs nevertheless.
-    assert record["usage"]["tool_calls"] == 10
+    # Nine calls use up the cap less the expected cost of acceptance: one check and a margin of 50%.
+    assert record["usage"]["tool_calls"] == 9
     assert record["result"]["passed"]
-    assert record["cost"]["exec"] >= 1.0
+    assert record["cost"]["total"] == pytest.approx(1.0)
+    assert "budget.overrun" not in {tag["id"] for tag in record["tags"]}
+    assert record["components"]["efficiency"] == pytest.approx(0.1)
     assert record["cost"]["lm"] == 0
 
 
@@ -114,3 +117,53 @@ def test_execution_counts_against_the_shared_cap(ab: Ab, tmp_path: Path) -> None
     assert sum(calls) <= 31
     assert [record["termination"]["code"] for record in attempts] == ["agent_stopped", "cost_cap", "cost_cap"]
     assert {record["termination"]["evidence"] != [] for record in attempts[1:]} == {True}
+
+
+@pytest.mark.req("M-06b", "M-07c")
+def test_overrun_is_tagged_and_reported_but_changes_no_verdict(ab: Ab, tmp_path: Path) -> None:
+    """The check is quick on the base repository and slow with the patch, so it costs more than the reserve."""
+    slow = TASK.format(id="slow").replace("grep -qx 42 answer.txt", "grep -qx 42 answer.txt && sleep 1")
+    task = make_task(tmp_path / "task", text=slow, more="budget: {usd: 0.25}\n")
+    (tmp_path / "script.yaml").write_text(yaml.safe_dump({"steps": STEPS[:1]}))
+    (tmp_path / "prices.csv").write_text("action_type,unit,unit_price\ntool_call,second,1\n")
+    ran = ab.run_task(
+        task, "--agent", "scripted", "--script", tmp_path / "script.yaml", "--prices", tmp_path / "prices.csv"
+    )
+    record = ran.record
+    assert record["result"]["passed"]
+    assert record["termination"]["code"] == "agent_stopped"
+    assert record["cost"]["total"] > 1
+    assert record["cost"]["phases"]["acceptance"] > 1
+    assert sum(record["cost"]["phases"].values()) == pytest.approx(record["cost"]["total"])
+    (tag,) = [tag for tag in record["tags"] if tag["id"] == "budget.overrun"]
+    assert tag["evidence"]
+    assert tag["attributes"]["cap"] == "250000"
+    run = ran.json["run_dir"]
+    assert ab("verify", run).code == 0
+    assert "budget.overrun" in ab("show", run).stdout
+
+
+@pytest.mark.req("M-07b")
+def test_headroom_is_the_expected_cost_of_acceptance(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task", more="budget: {usd: 2}\n")
+    (tmp_path / "prices.csv").write_text(
+        "action_type,unit,unit_price\ntool_call,call,0.4\nartifact_storage,megabyte,0.1\n"
+    )
+    ran = ab.run_task(task, "--agent", "noop", "--prices", tmp_path / "prices.csv")
+    folder = Path(ran.json["run_dir"]) / ran.record["artifact_paths"]["task_dir"]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    planned = manifest["protocol_manifest"]["planned"]
+    # One check for 0.4 and a margin of 50%, and 1 MB of evidence for 0.1.
+    assert planned["headroom"]["micro"] == 700_000
+    assert planned["headroom"]["executions"] == 1
+    assert planned["guard"]["cost_micro_usd"] == 1_300_000
+    free = ab.run_task(make_task(tmp_path / "free"), "--agent", "noop", "--prices", without_execution(tmp_path))
+    folder = Path(free.json["run_dir"]) / free.record["artifact_paths"]["task_dir"]
+    planned = json.loads((folder / "manifest.json").read_text())["protocol_manifest"]["planned"]
+    assert planned["headroom"]["micro"] == 100_000
+
+
+def without_execution(folder: Path) -> Path:
+    path = folder / "storage.csv"
+    path.write_text("action_type,unit,unit_price\nartifact_storage,megabyte,0.1\n")
+    return path

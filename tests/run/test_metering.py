@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from agentbench.models.ledger import Caps, Ledger
 from agentbench.policy.budget import Budget, Spent
+from agentbench.policy.costs import Rates
 from agentbench.policy.prices import FallbackSchedule, parse_prices
 from agentbench.run.attempt.metering import Meter, priced
 from agentbench.trace.events import Excerpt, LlmRequest, ToolCallFinished, ToolCallStarted
 
 pytestmark = pytest.mark.component
 
-PRICES = parse_prices(b"action_type,unit,unit_price\ntool_call,call,0.5\ntool_call,second,0.1\n", "p")
+RATES = Rates.of(parse_prices(b"action_type,unit,unit_price\ntool_call,call,0.5\ntool_call,second,0.1\n", "p"))
 
 
 def started(number: int) -> ToolCallStarted:
@@ -29,7 +30,7 @@ def finished(number: int, duration_us: int) -> ToolCallFinished:
 def test_long_call_is_charged_in_parts_and_only_once() -> None:
     now = [0.0]
     account = Ledger().attempt("t", Caps.of(usd=3.0))
-    meter = Meter(account, PRICES, lambda: now[0])
+    meter = Meter(account, RATES, lambda: now[0])
     ask = LlmRequest(request_id="r", provider="p", model="m", parameters={}, messages=Excerpt(), conversation_index=0)
     meter(started(1))
     assert account.statement().parts["exec"] == 500_000
@@ -48,13 +49,12 @@ def test_long_call_is_charged_in_parts_and_only_once() -> None:
 @pytest.mark.req("M-06a")
 @given(st.lists(st.integers(0, 600_000_000), max_size=30))
 def test_cost_from_the_log_matches_the_account(durations: list[int]) -> None:
-    for prices in (PRICES, FallbackSchedule()):
+    for rates in (RATES, Rates.of(FallbackSchedule())):
         account = Ledger().attempt("t")
-        meter = Meter(account, prices, lambda: 0.0)
-        spent, budget = Spent(), priced(Budget(), prices)
+        meter = Meter(account, rates, lambda: 0.0)
+        spent, budget = Spent(), priced(Budget(), rates)
         for number, took in enumerate(durations):
             for event in (started(number), finished(number, took)):
                 meter(event)
                 spent = spent.add(event)
-        # Both round, in different places, so they differ by at most one unit.
-        assert abs(meter.booked - spent.cost_micro(budget)) <= 1
+        assert meter.booked == spent.cost_micro(budget)

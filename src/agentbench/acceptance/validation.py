@@ -12,6 +12,7 @@ from agentbench.acceptance.candidate import BaseCandidate
 from agentbench.acceptance.checks.exit_status import missing_program
 from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck
 from agentbench.acceptance.checks.run_check import run_check
+from agentbench.acceptance.events import microseconds
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance, CheckOutcome, GradingContext
 from agentbench.acceptance.reference import reference_patch
@@ -41,6 +42,8 @@ class Baseline(BaseModel):
     stdout: bytes = b""
     stderr: bytes = b""
     """The start of the output."""
+    check_us: dict[str, int]
+    """Duration of each check that ran, from which the cost of acceptance is expected."""
     cached: bool = False
 
     @property
@@ -75,20 +78,22 @@ def run_baseline(context: GradingContext) -> tuple[Baseline, Mapping[str, CheckO
     for name, outcome in outcomes.items():
         if outcome.outcome is Outcome.ERROR:
             raise BrokenCheck(f"check {name} on the base repository: {outcome.why}")
+    check_us = {name: microseconds(outcome.duration_sec) for name, outcome in outcomes.items()}
     for name, outcome in outcomes.items():
         if outcome.outcome is Outcome.FAIL:
-            return _baseline(Outcome.FAIL, f"{name}: {outcome.why}", outcome), outcomes
+            return _baseline(Outcome.FAIL, f"{name}: {outcome.why}", outcome, check_us), outcomes
     why = "every mandatory check passes on the base repository"
-    return Baseline(outcome=Outcome.PASS, exit_code=0, why=why), outcomes
+    return Baseline(outcome=Outcome.PASS, exit_code=0, why=why, check_us=check_us), outcomes
 
 
-def _baseline(outcome: Outcome, why: str, output: CheckOutcome | Completed) -> Baseline:
+def _baseline(outcome: Outcome, why: str, output: CheckOutcome | Completed, check_us: dict[str, int]) -> Baseline:
     return Baseline(
         outcome=outcome,
         exit_code=output.exit_code,
         why=why,
         stdout=output.stdout.kept[:KEPT],
         stderr=output.stderr.kept[:KEPT],
+        check_us=check_us,
     )
 
 
@@ -100,13 +105,14 @@ def _run_failing_command(context: GradingContext, line: str) -> Baseline:
     program = missing_program(context, line, completed)
     if program:
         raise BrokenCheck(f"validation.failing_command: `{program}` is not in the environment")
+    check_us = {context.loaded.checks[0].id: microseconds(completed.duration_sec)}
     if completed.ok:
-        return _baseline(Outcome.PASS, f"`{line}` passes on the base repository", completed)
+        return _baseline(Outcome.PASS, f"`{line}` passes on the base repository", completed, check_us)
     how = f"timed out after {timeout} s" if completed.timed_out else f"exits with {completed.exit_code}"
     why = f"`{line}` {how}"
     if "pytest" in line and completed.exit_code in PYTEST_EXIT_CODES:
         why += f" ({PYTEST_EXIT_CODES[completed.exit_code]})"
-    return _baseline(Outcome.FAIL, why, completed)
+    return _baseline(Outcome.FAIL, why, completed, check_us)
 
 
 def run_checks_on_base(context: GradingContext, checks: Sequence[Check]) -> dict[str, CheckOutcome]:

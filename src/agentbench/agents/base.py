@@ -167,7 +167,7 @@ def _turn(session: Session, work: Callable[[], AgentExit]) -> AgentExit:
     try:
         return work()
     except BudgetReached as stop:
-        session.out_of_budget(stop.code, stop.message, shared=stop.scope != "run")
+        session.out_of_budget(stop.code, stop.message, shared=stop.scope != "attempt")
     except SessionEnded as end:
         if end.code is TerminationCode.AGENT_STOPPED and session.turns_left:
             return _exit(end)

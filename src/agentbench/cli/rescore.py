@@ -24,7 +24,7 @@ Results come from manifests and traces alone and are labelled COUNTERFACTUAL. Th
 @click.command(epilog=EPILOG)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--weights", type=FILE, help="Weights of the score; verdicts do not change.")
-@click.option("--caps", type=FILE, help="Caps; attempts that needed more count as not passed.")
+@click.option("--caps", type=FILE, help="Caps, applied as in a real run.")
 @click.option(
     "--format", "form", type=click.Choice(["md", "csv", "json"]), default="md", show_default=True, help="Output format."
 )
@@ -72,11 +72,12 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
             _yes_no(attempt.passed),
             _number(attempt.record.score),
             _number(attempt.score),
+            attempt.termination or "unknown",
             code(attempt.why),
         )
         for attempt in attempts
     ]
-    head = ("task", "repeat", "passed", f"{report.LABEL} passed", "score", f"{report.LABEL} score", "why")
+    head = ("task", "repeat", "passed", f"{report.LABEL} passed", "score", f"{report.LABEL} score", "ends as", "why")
     lines = [f"# {report.headline(attempts, assumption)}", "", *markdown_table(head, cells)]
     if deviations:
         lines += ["", "Protocol deviations:", "", *(f"- {code(text)}" for text in deviations)]

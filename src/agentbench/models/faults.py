@@ -109,7 +109,7 @@ class MalformedArguments(ModelFault):
 
 
 class BudgetReached(ModelFault):
-    """A budget is spent. `code` is how the attempt ends; `scope` is whose budget it was: run, task or total."""
+    """A budget is spent. `code` is how the attempt ends; `scope` is whose budget it was: attempt, task or run."""
 
     label = "budget"
 

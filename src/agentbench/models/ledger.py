@@ -1,8 +1,11 @@
 """The ledger: what all workers together have spent, and what each request may still spend.
 
-Accounts form a chain: attempt (scope "run"), task, total. A request is admitted only while every account has budget left,
+Accounts form a chain: attempt, task, run. A request is admitted only while every account has budget left,
 counting requests in flight by their estimate, and its estimate is held until the real cost is known. As long as estimates are
 not too low, only the last admitted request can exceed a cap, however many workers share it.
+
+An attempt reserves the expected cost of its acceptance, which no request may spend. The reserve counts in every account of
+the chain until the attempt is settled.
 
 Estimates are high, so requests in flight may seem to use up a budget they will not use. A request then waits for others to be
 settled; it is refused only because of what was really spent.
@@ -19,15 +22,12 @@ from typing import Literal
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.faults import BudgetReached
 from agentbench.policy.prices import MICRO
-from agentbench.policy.thresholds import published_thresholds
 
 Component = Literal["lm", "exec", "human", "overhead"]
 """Components of a cost: models, execution, people, everything else."""
 
-_SCOPES = {"run": "the attempt's", "task": "the task's", "total": "the run's"}
+Scope = Literal["attempt", "task", "run"]
 COMPONENTS: tuple[Component, ...] = ("lm", "exec", "human", "overhead")
-HEADROOM_PPM = published_thresholds().headroom_percent * 10_000
-"""Share of a cost cap that is reserved for acceptance and logging."""
 
 MAX_WAIT_SEC = 600.0
 """Longest time that a request waits for others to be settled."""
@@ -63,22 +63,25 @@ class Amount:
 class Statement:
     """The state of an account. `parts` is the spending by component."""
 
-    scope: str
+    scope: Scope
     spent: Amount
     held: Amount
     caps: Caps
+    reserved: int = 0
+    """Micro-units reserved for the acceptance of attempts that are not settled yet."""
     parts: Mapping[Component, int] = field(default_factory=dict)
 
 
 class Account:
     """One set of caps, and what was spent against it. Created by a `Ledger`; safe to use from every thread."""
 
-    def __init__(self, scope: str, caps: Caps, parent: Account | None, settled: threading.Condition) -> None:
+    def __init__(self, scope: Scope, caps: Caps, parent: Account | None, settled: threading.Condition) -> None:
         self.scope = scope
         self._caps = caps
         self._parent = parent
         self._settled = settled
         self._spent, self._held = Amount(), Amount()
+        self._reserved = self._own_reserve = 0
         self._parts: dict[Component, int] = dict.fromkeys(COMPONENTS, 0)
 
     def admit(
@@ -106,6 +109,14 @@ class Account:
         with self._settled:
             self._book(component, amount)
 
+    def reserve(self, micro: int) -> None:
+        """Reserve an amount for acceptance in every account of the chain, instead of what this account reserved before."""
+        with self._settled:
+            for account in self._chain():
+                account._reserved += micro - self._own_reserve  # noqa: SLF001
+            self._own_reserve = micro
+            self._settled.notify_all()
+
     def used_up(self) -> BudgetReached | None:
         """Return the first spent cap of the chain. None if there is none, or if this account has spent nothing."""
         with self._settled:
@@ -113,7 +124,7 @@ class Account:
 
     def statement(self) -> Statement:
         with self._settled:
-            return Statement(self.scope, self._spent, self._held, self._caps, dict(self._parts))
+            return Statement(self.scope, self._spent, self._held, self._caps, self._reserved, dict(self._parts))
 
     def settle(self, held: Amount, component: Component, amount: Amount) -> None:
         with self._settled:
@@ -137,17 +148,15 @@ class Account:
     def _full(self, *, held: bool) -> BudgetReached | None:
         caps, spent = self._caps, self._spent
         in_flight = self._held if held else Amount()
-        if caps.micro is not None:
-            limit = caps.micro - caps.micro * HEADROOM_PPM // MICRO
-            if spent.micro + in_flight.micro >= limit:
-                msg = (
-                    f"{_SCOPES[self.scope]} budget is spent: ${_usd(spent.micro)} of ${_usd(caps.micro)} used, "
-                    f"${_usd(self._held.micro)} in flight, ${_usd(caps.micro - limit)} reserved for acceptance"
-                )
-                return BudgetReached(msg, code=TerminationCode.COST_CAP, scope=self.scope)
+        if caps.micro is not None and spent.micro + in_flight.micro + self._reserved >= caps.micro:
+            msg = (
+                f"the {self.scope}'s budget is spent: ${_usd(spent.micro)} of ${_usd(caps.micro)} used, "
+                f"${_usd(self._held.micro)} in flight, ${_usd(self._reserved)} reserved for acceptance"
+            )
+            return BudgetReached(msg, code=TerminationCode.COST_CAP, scope=self.scope)
         if caps.tokens is not None and spent.tokens + in_flight.tokens >= caps.tokens:
             msg = (
-                f"{_SCOPES[self.scope]} token budget is spent: {spent.tokens} of {caps.tokens} tokens used, "
+                f"the {self.scope}'s token budget is spent: {spent.tokens} of {caps.tokens} tokens used, "
                 f"{self._held.tokens} in flight"
             )
             return BudgetReached(msg, code=TerminationCode.TOKEN_CAP, scope=self.scope)
@@ -177,21 +186,21 @@ class Hold:
 class Ledger:
     """All accounts of one run, shared by its workers."""
 
-    def __init__(self, total: Caps | None = None) -> None:
+    def __init__(self, caps: Caps | None = None) -> None:
         self._settled = threading.Condition()
-        self.total = Account("total", total or Caps(), None, self._settled)
+        self.run = Account("run", caps or Caps(), None, self._settled)
         self._tasks: dict[str, Account] = {}
 
     def task(self, task_id: str, caps: Caps | None = None) -> Account:
         """Return the account of a task. `caps` apply only when it is first requested."""
         with self._settled:
             if task_id not in self._tasks:
-                self._tasks[task_id] = Account("task", caps or Caps(), self.total, self._settled)
+                self._tasks[task_id] = Account("task", caps or Caps(), self.run, self._settled)
             return self._tasks[task_id]
 
     def attempt(self, task_id: str, caps: Caps | None = None, *, task_caps: Caps | None = None) -> Account:
-        """Open an account for one attempt (scope "run")."""
-        return Account("run", caps or Caps(), self.task(task_id, task_caps), self._settled)
+        """Open an account for one attempt."""
+        return Account("attempt", caps or Caps(), self.task(task_id, task_caps), self._settled)
 
 
 def _usd(micro: int) -> str:

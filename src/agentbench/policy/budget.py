@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, replace
 
+from agentbench.core.execution_price import ExecutionPrice
 from agentbench.core.reasons import TerminationCode
 from agentbench.trace.events import LlmResponse, Payload, TestsFinished, ToolCallFinished, ToolCallStarted
-
-HOUR_US = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Spent:
 
     def exec_micro(self, budget: Budget) -> int:
         """Return the cost of execution so far."""
-        return self.finished_calls * budget.exec_call_micro + self.tool_us * budget.exec_hour_micro // HOUR_US
+        return ExecutionPrice(budget.exec_call_micro, budget.exec_hour_micro).cost(self.finished_calls, self.tool_us)
 
     def cost_micro(self, budget: Budget) -> int:
         """Return the cost of models and execution, which the cost cap limits."""

@@ -40,6 +40,9 @@ UNITS: Mapping[str, tuple[str, Decimal]] = {
 }
 """Unit of a row → the quantity that it counts, and how many of them make one unit."""
 
+REVIEW = "review"
+"""Action type of a person's time: operators' decisions and reviews."""
+
 _REQUIRED = ("action_type", "unit", "unit_price")
 
 
@@ -70,6 +73,10 @@ class Prices(Protocol):
     def tool_call(self, seconds: float) -> int: ...
 
     def storage(self, size: int, days: float) -> int: ...
+
+    def review(self, seconds: float) -> int:
+        """Return the price of a person's time."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +140,9 @@ class PriceTable:
         per_byte = Decimal(repr(max(days, 0.0))) * self._price("artifact_storage", "byte-day")
         return _micro(size * (self._price("artifact_storage", "byte") + per_byte))
 
+    def review(self, seconds: float) -> int:
+        return _micro(Decimal(repr(max(seconds, 0.0))) * self._price(REVIEW, "second"))
+
     def knows(self, model: str) -> bool:
         """Return whether a row prices requests of this model."""
         return any(
@@ -180,6 +190,10 @@ class FallbackSchedule:
 
     def storage(self, size: int, days: float) -> int:
         return math.ceil(self.per_megabyte * size / 10**6)
+
+    def review(self, seconds: float) -> int:
+        """Return 0: the schedule has no price for people's time, only a table can."""
+        return 0
 
 
 FALLBACKS: Mapping[str, FallbackSchedule] = {"1": FallbackSchedule()}
@@ -229,10 +243,12 @@ def parse_prices(data: bytes, name: str) -> PriceTable:
 def _row(cells: Mapping[str, str], line: int) -> PriceRow | list[str]:
     problems = []
     if not cells["action_type"]:
-        problems.append("action_type: expected for example llm_request, tool_call or artifact_storage")
+        problems.append("action_type: expected for example llm_request, tool_call, artifact_storage or review")
     unit = UNITS.get(cells["unit"].lower())
     if unit is None:
         problems.append(f"unit: expected one of {', '.join(UNITS)}, found {cells['unit']!r}")
+    elif cells["action_type"] == REVIEW and unit[0] != "second":
+        problems.append(f"unit: expected minute or hour for {REVIEW}, found {cells['unit']!r}")
     price = _number(cells["unit_price"])
     if price is None:
         problems.append(f"unit_price: expected a non-negative number, found {cells['unit_price']!r}")

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib.resources import files
+
+FIXED_HEADROOM = "headroom_percent"
+"""Share of the cost cap that earlier versions reserved."""
+RETIRED = frozenset({FIXED_HEADROOM})
+"""Thresholds that only manifests of earlier versions contain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,6 @@ class Thresholds:
     reads_to_restore: int
     violations: int
     dominance_percent: int
-    headroom_percent: int
     burst_calls: int
     burst_window_sec: int
     expensive_sec: int
@@ -31,6 +35,9 @@ class Thresholds:
     wait_first_ms: int
     wait_most_ms: int
     operator_deadline_sec: int
+    headroom_margin_percent: int = 0
+    headroom_evidence_kb: int = 0
+    """Absent in manifests of versions that reserved a fixed share of the cap."""
 
     @classmethod
     def of(cls, values: Mapping[str, int]) -> Thresholds:
@@ -38,11 +45,14 @@ class Thresholds:
         Raises:
             ValueError: a threshold is missing, unknown or not a positive number.
         """
-        names = {field.name for field in fields(cls)}
-        wrong = sorted(names ^ set(values)) or sorted(name for name, value in values.items() if value < 1)
+        known = {field.name for field in fields(cls)}
+        required = {field.name for field in fields(cls) if field.default is MISSING}
+        given = {name: value for name, value in values.items() if name not in RETIRED}
+        wrong = sorted((required - set(given)) | (set(given) - known))
+        wrong = wrong or sorted(name for name, value in given.items() if value < 1)
         if wrong:
             raise ValueError(f"thresholds: {', '.join(wrong)}: missing, unknown or not a positive integer")
-        return cls(**values)
+        return cls(**given)
 
 
 @cache

@@ -131,6 +131,30 @@ class GuardPlan(Part):
     versions in which a program went on."""
 
 
+class RatesPlan(Part):
+    """Prices in micro-units, from which the cost can be recomputed."""
+
+    exec_call_micro: int
+    exec_hour_micro: int
+    gigabyte_micro: int
+    """Price of storing a gigabyte of evidence."""
+    review_hour_micro: int
+    """Price of an hour of a person's time."""
+
+
+class HeadroomPlan(Part):
+    """The part of the cost cap that is reserved for acceptance and logging."""
+
+    executions: int
+    """Expected builds, static commands and runs of checks."""
+    execution_us: int
+    """Their expected time, from the runs of the checks on the base repository."""
+    evidence_bytes: int
+    margin_percent: int
+    micro: int
+    """The reserve in micro-units."""
+
+
 class Planned(Part):
     repository: RepositoryPlan
     task: TaskIds
@@ -138,6 +162,10 @@ class Planned(Part):
     grading: GradingPlan = GradingPlan()
     guard: GuardPlan | None = None
     """Null in manifests of versions without breakers."""
+    rates: RatesPlan | None = None
+    """Null in manifests of versions that recorded only the prices of tool calls."""
+    headroom: HeadroomPlan | None = None
+    """Null before the checks ran on the base repository, and in manifests of versions that reserved a fixed share."""
     entrypoints: Entrypoints
     sandbox: SandboxPlan
     environment: dict[str, str] = Field(default_factory=dict)

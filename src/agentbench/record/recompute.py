@@ -14,6 +14,7 @@ from agentbench.policy.recheck import recheck
 from agentbench.policy.rule_engine import ENGINE_MONITORS, Limits
 from agentbench.policy.stages import recheck_stages
 from agentbench.policy.thresholds import Thresholds
+from agentbench.record.cost import cost_differences, rates_from
 from agentbench.record.manifest import GradingPlan, GuardPlan, Manifest, Planned
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.chain import Event
@@ -55,6 +56,7 @@ def terms_from(planned: Planned) -> Terms:
         envelope_lines=plan.envelope_lines,
         judged_only=planned.repository.kind == "none",
         caps=Caps(plan.cap_active_sec, plan.cap_tool_calls, plan.cap_tokens, plan.cap_usd),
+        execution=rates_from(planned).execution,
         rubric=rubric,
         tag_notes=plan.tag_notes,
     )
@@ -158,7 +160,8 @@ def recompute(
         for name, value in _decided(verdict).items()
         if _at(recorded, name) != value
     )
-    return Recomputed(decisions.differences + verdicts, decisions.skipped)
+    costs = cost_differences(all_events, planned, record.cost)
+    return Recomputed(decisions.differences + verdicts + costs, decisions.skipped)
 
 
 def _decided(verdict: Verdict) -> dict[str, Json]:

@@ -186,6 +186,21 @@ class Usage(Part):
     check_sec: float = 0.0
 
 
+class PhaseCosts(Part):
+    """The total cost by phase of the attempt."""
+
+    setup: float = 0.0
+    """Setup commands that ran for this attempt."""
+    agent: float = 0.0
+    """Model requests and tool calls."""
+    review: float = 0.0
+    """Time that the attempt waited for decisions of a person."""
+    acceptance: float = 0.0
+    """Builds, static commands and checks."""
+    judge: float = 0.0
+    storage: float = 0.0
+
+
 class Cost(Part):
     lm: float = 0.0
     exec: float = 0.0
@@ -196,6 +211,8 @@ class Cost(Part):
     total: float = 0.0
     unit: str = "usd"
     method_id: str | None = None
+    phases: PhaseCosts | None = None
+    """Null in records of versions that did not split the cost by phase."""
 
 
 class ArtifactPaths(Part):

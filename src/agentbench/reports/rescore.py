@@ -1,16 +1,16 @@
-"""Counterfactual results of a run under other weights or caps, computed from its traces alone.
+"""Counterfactual results of a run under other weights or caps, computed from its manifests and traces alone.
 
 Other weights change scores, never verdicts. A tighter cap would have stopped an attempt when it was used up: if the
-last change to the workspace came before that point, the patch and the verdict stay the same; if it came later, the
-attempt counts as not passed. The effect of a looser cap is unknown, so an attempt that was stopped by that cap is
-undecided.
+repository was already in its final state, the patch is the same and so is its grading; if it was still unchanged, the
+attempt fails. In between, the patch was never graded, so the result is unknown. So is the effect of a looser cap on an
+attempt that the cap stopped.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,35 +18,24 @@ import yaml
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError, RecordError
-from agentbench.core.reasons import Reason, TerminationCode
+from agentbench.core.reasons import Reason, RunStatus, TerminationCode
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.manifest import read_manifest
 from agentbench.record.recompute import terms_from
 from agentbench.record.schema import AttemptRecord
+from agentbench.reports.counterfactual import Stop, effect_of, stopped_log
 from agentbench.reports.provenance import MANIFEST, evidence
 from agentbench.reports.sources import Run
 from agentbench.trace.chain import Event
-from agentbench.trace.events import (
-    LlmResponse,
-    PatchApplied,
-    PatchExtracted,
-    ToolCallFinished,
-    ToolCallStarted,
-    WorkspaceMutated,
-)
 from agentbench.trace.log import read_events
 from agentbench.verdict.decide import Verdict, decide
 from agentbench.verdict.facts import collect_facts
-from agentbench.verdict.terms import Caps, Weights
+from agentbench.verdict.gates import violations
+from agentbench.verdict.termination_effects import reason_of
+from agentbench.verdict.terms import Caps, Terms, Weights
 
 LABEL = "COUNTERFACTUAL"
 CAP_NAMES = ("active_sec", "tool_calls", "tokens", "usd")
-_STOPS: Mapping[str, tuple[TerminationCode, Reason]] = {
-    "active_sec": (TerminationCode.WALL_CAP, Reason.TIMEOUT),
-    "tool_calls": (TerminationCode.TOOL_CALL_CAP, Reason.BUDGET_EXHAUSTED),
-    "tokens": (TerminationCode.TOKEN_CAP, Reason.BUDGET_EXHAUSTED),
-    "usd": (TerminationCode.COST_CAP, Reason.BUDGET_EXHAUSTED),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +70,8 @@ class Rescored:
     score: float | None
     efficiency: float | None
     why: str
+    run_status: RunStatus | None = None
+    termination: TerminationCode | None = None
 
     @property
     def changed(self) -> bool:
@@ -115,86 +106,60 @@ def _attempt(record: AttemptRecord, folder: Path, assumption: Assumption) -> Res
     if manifest is None or log is None:
         raise InputError(f"the folder of attempt {record.attempt_id} is outside the run directory")
     try:
-        terms = terms_from(read_manifest(manifest).protocol_manifest.planned)
+        planned = read_manifest(manifest).protocol_manifest.planned
+        terms = terms_from(planned)
         events = list(read_events(log))
     except RecordError as error:
         msg = f"cannot rescore {record.task_id}, repeat {record.repeat}: {error.message}"
         raise InputError(msg, remedy="rescoring needs the manifest and the trace of every attempt") from error
     if assumption.weights:
         terms = replace(terms, rubric=replace(terms.rubric, weights=assumption.weights))
-    old_caps, terms = terms.caps, replace(terms, caps=_merged(terms.caps, assumption.caps or {}))
-    verdict = decide(collect_facts(events), terms)
-    return _result(record, verdict, _effect(events, old_caps, assumption.caps or {}, record))
+    if not assumption.caps:
+        return _result(record, decide(collect_facts(events), terms))
+    terms = replace(terms, caps=_merged(terms.caps, assumption.caps))
+    try:
+        effect = effect_of(events, planned, assumption.caps)
+    except ValueError as error:
+        raise InputError(f"cannot rescore {record.task_id}, repeat {record.repeat}: {error}") from error
+    if effect.unknown:
+        return _unknown(record, effect.unknown)
+    if effect.stop is None:
+        return _result(record, decide(collect_facts(events), terms))
+    return _stopped(record, events, terms, effect.stop)
 
 
-@dataclass(frozen=True, slots=True)
-class _CapEffect:
-    """The effect that a cap would have had."""
-
-    cap: str
-    verdict_stands: bool | None
-    """None if unknown."""
-    why: str
-
-
-def _result(record: AttemptRecord, verdict: Verdict, effect: _CapEffect | None) -> Rescored:
-    score = verdict.score.value if verdict.score else None
-    efficiency = verdict.components.efficiency
-    if effect is None:
-        return Rescored(record, verdict.passed, verdict.reason, score, efficiency, "")
-    if effect.verdict_stands is None:
-        return Rescored(record, None, None, None, None, effect.why)
-    if effect.verdict_stands or not verdict.passed:
-        return Rescored(record, verdict.passed, verdict.reason, score, efficiency, effect.why)
-    return Rescored(record, False, str(_STOPS[effect.cap][1]), None, efficiency, effect.why)
+def _stopped(record: AttemptRecord, events: Sequence[Event], terms: Terms, stop: Stop) -> Rescored:
+    """Rescore an attempt that the assumed caps stop."""
+    why = f"stopped as {stop.code}: {stop.why}"
+    if stop.in_call and not (stop.same_patch and stop.code is TerminationCode.WALL_CAP):
+        return _unknown(record, f"{why}; the reaction of the running command is unknown")
+    if not stop.same_patch and not stop.unchanged:
+        return _unknown(record, f"{why}; the patch at that point was not graded")
+    verdict = decide(collect_facts(stopped_log(events, stop)), terms)
+    if stop.same_patch:
+        return _result(record, verdict, f"{why}, after the last change")
+    # An empty patch fails: the baseline was checked before the agent phase.
+    unsafe = violations(collect_facts(events[: stop.position]))
+    reason = Reason.POLICY_VIOLATION if unsafe else reason_of(stop.code)
+    failed = _result(record, verdict, f"{why}, before the first change")
+    return replace(failed, passed=False, run_status=RunStatus.FAILURE, reason=reason, score=None)
 
 
-def _effect(
-    events: Iterable[Event], old_caps: Caps, caps: Mapping[str, float], record: AttemptRecord
-) -> _CapEffect | None:
-    """Find the first cap that would have stopped the attempt, or that stopped it and is now looser."""
-    for name, cap in caps.items():
-        old = getattr(old_caps, name)
-        if record.termination.code is _STOPS[name][0] and (old is None or cap > old):
-            return _CapEffect(name, None, f"stopped by {name}; the effect of {cap:g} is unknown")
-    used = dict.fromkeys(CAP_NAMES, 0.0)
-    at_change, at_end = dict(used), dict(used)
-    for event in events:
-        _add(used, event)
-        if isinstance(event.payload, PatchExtracted):
-            break
-        if _changes(event):
-            at_change = dict(used)
-        at_end = dict(used)
-    for name, cap in caps.items():
-        if at_end[name] <= cap:
-            continue
-        if at_change[name] <= cap:
-            why = f"stopped by {name} at {cap:g} of {at_end[name]:.4g}, after the last change"
-            return _CapEffect(name, True, why)
-        why = f"stopped by {name} at {cap:g}, before the last change at {at_change[name]:.4g}"
-        return _CapEffect(name, False, why)
-    return None
+def _result(record: AttemptRecord, verdict: Verdict, why: str = "") -> Rescored:
+    return Rescored(
+        record,
+        verdict.passed,
+        verdict.reason,
+        verdict.score.value if verdict.score else None,
+        verdict.components.efficiency,
+        why,
+        verdict.run_status,
+        None if verdict.termination is None else verdict.termination.payload.code,
+    )
 
 
-def _add(used: dict[str, float], event: Event) -> None:
-    payload = event.payload
-    if isinstance(payload, ToolCallStarted):
-        used["tool_calls"] += 1
-    elif isinstance(payload, ToolCallFinished):
-        used["active_sec"] += payload.duration_us / 1e6
-    elif isinstance(payload, LlmResponse):
-        used["active_sec"] += payload.duration_us / 1e6
-        used["tokens"] += payload.prompt_tokens + payload.completion_tokens
-        used["usd"] += payload.cost_micro_usd / 1e6
-
-
-def _changes(event: Event) -> bool:
-    """Whether the event changes the workspace; generated files do not count."""
-    payload = event.payload
-    if isinstance(payload, WorkspaceMutated):
-        return bool(payload.omitted) or any(not file.generated for file in payload.files)
-    return isinstance(payload, PatchApplied) and payload.call_id is not None
+def _unknown(record: AttemptRecord, why: str) -> Rescored:
+    return Rescored(record, None, None, None, None, why)
 
 
 def _merged(caps: Caps, new: Mapping[str, float]) -> Caps:
@@ -280,6 +245,11 @@ def as_json(attempt: Rescored) -> dict[str, Json]:
         "counterfactual_reason": attempt.reason,
         "score": record.score,
         "counterfactual_score": attempt.score,
+        "run_status": record.run_status,
+        "counterfactual_run_status": attempt.run_status,
+        "termination": record.termination.code,
+        "counterfactual_termination": attempt.termination,
+        "efficiency": record.components.efficiency,
         "counterfactual_efficiency": attempt.efficiency,
         "why": attempt.why,
     }

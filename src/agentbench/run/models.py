@@ -50,7 +50,7 @@ class Models:
     @property
     def capped(self) -> bool:
         """Whether a cap applies to several attempts together."""
-        return self.task_usd is not None or self.ledger.total.statement().caps != Caps()
+        return self.task_usd is not None or self.ledger.run.statement().caps != Caps()
 
     def close(self) -> None:
         self.factory.close()

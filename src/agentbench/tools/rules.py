@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from agentbench.contract.schema import DenyCommand, DependencyRules, StageMode, StageName, Task
 from agentbench.policy.budget import Budget
 from agentbench.policy.monitors import ContractRules
+from agentbench.policy.prices import MICRO
 from agentbench.policy.rule_engine import Limits
 from agentbench.policy.thresholds import Thresholds, published_thresholds
 from agentbench.tools.result import OutputPolicy
@@ -54,7 +55,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Caps of the agent phase."""
+    """Caps of the agent phase. Its cost cap is the whole cap until headroom is reserved."""
 
     budget: Budget = Budget(tool_calls=30, steps_are_calls=True)  # noqa: RUF009 - frozen
     wall_sec: float = 1800.0
@@ -150,15 +151,9 @@ def _budget(task: Task, steps: int) -> Budget:
         steps_are_calls=steps_hold,
         # A budget of 0 does not stop an agent that spends nothing; model requests are refused by the ledger.
         tokens=task.budget.tokens or None,
-        cost_micro_usd=_spendable(task.budget.usd),
+        cost_micro_usd=round(task.budget.usd * MICRO) or None,
         failed_cycles=None if task.budget.failed_cycles is None else max(task.budget.failed_cycles, 1),
     )
-
-
-def _spendable(usd: float) -> int | None:
-    """Return the part of a cost cap an agent may spend. The rest is reserved for acceptance and logging."""
-    micro = round(usd * 1_000_000)
-    return micro - micro * published_thresholds().headroom_percent // 100 or None
 
 
 def _test_commands(task: Task) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.apply_patch import patch_workspace
 from agentbench.tools.definition import Execution, Tool, ToolContext
 from agentbench.tools.event_recorder import EventRecorder, stored_text
-from agentbench.tools.operator import Operator, ask
+from agentbench.tools.operator import DEADLINE_RULE, Operator, ask
 from agentbench.tools.program_run import RESPONSE_SCAN_SEC, AgentProgram, ProgramRun
 from agentbench.tools.registry import TOOLS
 from agentbench.tools.result import ToolError, ToolResult
@@ -237,10 +237,15 @@ class SessionLimits:
         started = self.clock()
         alert = self.recorder.alert_of(trip)
         answer = ask(self.operator, trip, alert, self._rules.thresholds.operator_deadline_sec)
-        self.paused += self.clock() - started
+        waited = self.clock() - started
+        self.paused += waited
         decision = self.recorder.write(
             OperatorDecision(
-                decision=answer.decision, operator=answer.operator, justification=answer.justification, alert=alert
+                decision=answer.decision,
+                operator=answer.operator,
+                justification=answer.justification,
+                alert=alert,
+                waited_us=0 if answer.operator == DEADLINE_RULE else max(int(waited * 1_000_000), 0),
             ),
             "operator",
         )

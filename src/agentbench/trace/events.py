@@ -320,6 +320,8 @@ class OperatorDecision(Payload):
     operator: str
     justification: str
     alert: int | None = None
+    waited_us: int = 0
+    """Time from the question to the answer of a person; 0 if the deadline decided."""
 
 
 class ResourceSample(Payload):

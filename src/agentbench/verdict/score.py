@@ -151,13 +151,14 @@ def _maintainability(facts: Facts, terms: Terms) -> float | None:
 
 
 def _efficiency(facts: Facts, terms: Terms) -> float:
-    """Return 1 minus the largest used share of a declared cap."""
+    """Return 1 minus the largest used share of a declared cap. Cost is that of models and commands."""
     used, caps = facts.usage, terms.caps
+    cost_micro = used.cost_micro_usd + terms.execution.cost(used.tool_calls, used.tool_us)
     pairs = (
         (used.active_us / 1e6, caps.active_sec),
         (used.tool_calls, caps.tool_calls),
         (used.tokens, caps.tokens),
-        (used.cost_micro_usd / 1e6, caps.usd),
+        (cost_micro / 1e6, caps.usd),
     )
     shares = [amount / cap if cap > 0 else float(amount > 0) for amount, cap in pairs if cap is not None]
     return round(max(0.0, 1.0 - max(shares, default=0.0)), DIGITS)

@@ -53,6 +53,7 @@ def assign_tags(facts: Facts, terms: Terms, gates: Gates, status: RunStatus) -> 
         *_check_tags(facts, terms),
         *_rule_tags(facts, terms),
         *_termination_tags(facts, status),
+        *_overrun_tags(facts),
         *_disagreement_tags(facts),
     ]
     unique: dict[tuple[str, Gate, tuple[int, ...]], Tag] = {}
@@ -144,6 +145,15 @@ def _termination_tags(facts: Facts, status: RunStatus) -> Iterator[Tag]:
             yield Tag(kind.id, kind.gates[0], (stop,), code)
     if facts.overflows and status is not RunStatus.SUCCESS:
         yield Tag("context_overflow", Gate.G3, facts.overflows)
+
+
+def _overrun_tags(facts: Facts) -> Iterator[Tag]:
+    """Yield a tag for a total cost above the cap. It explains the cost, never a verdict."""
+    for alert in facts.alerts:
+        payload = alert.payload
+        if (payload.monitor, payload.rule) == ("budget", "overrun"):
+            signals = {name: str(payload.signals.get(name, 0)) for name in ("total", "cap")}
+            yield Tag("budget.overrun", Gate.G3, (alert,), signals)
 
 
 def disagreements(facts: Facts) -> tuple[tuple[Logged[ScorerResult], Logged[AcceptanceCheck]], ...]:

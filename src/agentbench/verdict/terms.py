@@ -13,6 +13,7 @@ from typing import Any
 from agentbench.contract.schema import Check, Task
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError
+from agentbench.core.execution_price import ExecutionPrice
 
 WEIGHT_TOLERANCE = 1e-9
 
@@ -120,6 +121,8 @@ class Terms:
     judged_only: bool = False
     """The task has no workspace (`repo: none`), so only a judge can evaluate it."""
     caps: Caps = Caps()
+    execution: ExecutionPrice = ExecutionPrice()  # noqa: RUF009 - frozen
+    """Price of the agent's commands, which count against the cost cap."""
     rubric: Rubric = field(default_factory=published_rubric)
     tag_notes: bool = True
     """Whether notes become tags, where the taxonomy says so. Earlier versions had no such tags."""
@@ -129,7 +132,14 @@ class Terms:
         return tuple(check for check in self.checks if check.mandatory)
 
 
-def terms_of(task: Task, checks: Sequence[Check], *, caps: Caps | None = None, weights: Weights | None = None) -> Terms:
+def terms_of(
+    task: Task,
+    checks: Sequence[Check],
+    *,
+    caps: Caps | None = None,
+    weights: Weights | None = None,
+    execution: ExecutionPrice | None = None,
+) -> Terms:
     """Return the terms of a task. `checks` are the loaded checks (short form expanded), `caps` the enforced caps."""
     oracle, budget = task.oracle, task.budget
     rubric = published_rubric()
@@ -149,5 +159,6 @@ def terms_of(task: Task, checks: Sequence[Check], *, caps: Caps | None = None, w
             tokens=budget.tokens,
             usd=budget.usd,
         ),
+        execution=execution or ExecutionPrice(),
         rubric=rubric if weights is None else replace(rubric, weights=weights),
     )

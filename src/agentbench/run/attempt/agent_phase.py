@@ -103,7 +103,7 @@ def _open_session(
         """Return the exhausted cap of the task or the study, if any. Checked before every call."""
         cap = attempt.account.used_up()
         # The attempt's own cap is computed from its log, so that it can be recomputed.
-        return None if cap is None or cap.scope == "run" else (cap.code, cap.message)
+        return None if cap is None or cap.scope == "attempt" else (cap.code, cap.message)
 
     session = Session(
         write_briefing(task.task, task.statement, task.checks, rules),
@@ -167,7 +167,7 @@ def _attribute_exit(ended: AgentExit, metered_model: MeteredModel | None, sessio
     if refused is not None and session.ended is None:
         # The gateway refused requests for lack of budget: that ended the program, whatever it reported itself.
         try:
-            session.out_of_budget(refused.code, refused.message, shared=refused.scope != "run")
+            session.out_of_budget(refused.code, refused.message, shared=refused.scope != "attempt")
         except SessionEnded as end:
             ended = AgentExit(end.code, end.rationale, end.evidence)
     elif metered_model is not None and metered_model.fault is not None and ended.code is TerminationCode.AGENT_CRASHED:

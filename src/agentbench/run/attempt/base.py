@@ -21,6 +21,8 @@ from agentbench.core.errors import (
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.core.text import printable
+from agentbench.policy.costs import Rates
+from agentbench.policy.headroom import Headroom, spendable
 from agentbench.policy.termination import category_of
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.schema import Model
@@ -53,7 +55,8 @@ class Attempt(ABC):
     ) -> None:
         task = row.task
         rules = rules_for(task.task, max_steps=row.configuration.max_steps)
-        caps = replace(rules.caps, budget=priced(rules.caps.budget, lab.models.prices))
+        self.rates = Rates.of(lab.models.prices)
+        caps = replace(rules.caps, budget=priced(rules.caps.budget, self.rates))
         self.row = row
         self.lab = lab
         self.folder = folder
@@ -73,9 +76,10 @@ class Attempt(ABC):
                 usd=task.task.budget.usd,
             ),
             weights=None if task.weights is None else Weights.of(task.weights.model_dump()),
+            execution=self.rates.execution,
         )
         self.account = lab.models.account(row)
-        self.meter = Meter(self.account, lab.models.prices)
+        self.meter = Meter(self.account, self.rates)
         log.listen(self.meter)
         self.started_at = now_iso()
         self.start = time.monotonic()
@@ -86,6 +90,8 @@ class Attempt(ABC):
         self.setup_ran = False
         """Setup ran for this attempt: the prepared environment was not in the cache."""
         self.baseline: Baseline | None = None
+        self.headroom: Headroom | None = None
+        """The part of the cost cap that is reserved for acceptance; None before the checks ran on the base repository."""
         self.agent_sec = 0.0
 
     @abstractmethod
@@ -110,6 +116,15 @@ class Attempt(ABC):
             self.record_usage(phase.value, usage)
 
         return SampledBackend(backend, sample, labels={"run": self.folder.run_id})
+
+    def reserve_headroom(self, headroom: Headroom) -> None:
+        """Reserve a part of the cost cap for acceptance and logging. The agent may spend the rest."""
+        self.headroom = headroom
+        reserve = headroom.micro(self.rates)
+        caps = self.rules.caps
+        budget = replace(caps.budget, cost_micro_usd=spendable(caps.budget.cost_micro_usd, reserve))
+        self.rules = replace(self.rules, caps=replace(caps, budget=budget))
+        self.account.reserve(reserve)
 
     def record_usage(self, phase: str, usage: Usage) -> None:
         """Log the resources that a phase used."""

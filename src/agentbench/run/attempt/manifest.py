@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from dataclasses import asdict
 
 from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.contract.load import LoadedTask
@@ -15,11 +16,13 @@ from agentbench.core.protocol import PROTOCOL_SEED, SEED_DEVIATION
 from agentbench.record.manifest import (
     Entrypoints,
     ExecutedCommand,
+    HeadroomPlan,
     Manifest,
     Observed,
     Planned,
     PlannedCheck,
     ProtocolManifest,
+    RatesPlan,
     RepositoryPlan,
     SandboxPlan,
     TaskIds,
@@ -104,9 +107,17 @@ def _planned(attempt: Attempt, backend: Backend) -> Planned:
             rules.stage_mode,
             rules.not_applicable,
         ),
+        rates=RatesPlan.of(attempt.rates),
+        headroom=_headroom(attempt),
         base_seed=attempt.base_seed,
         seed=row.seed,
     )
+
+
+def _headroom(attempt: Attempt) -> HeadroomPlan | None:
+    if attempt.headroom is None:
+        return None
+    return HeadroomPlan(**asdict(attempt.headroom), micro=attempt.headroom.micro(attempt.rates))
 
 
 def _entrypoints(loaded: LoadedTask) -> Entrypoints:

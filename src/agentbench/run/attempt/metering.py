@@ -7,19 +7,47 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from agentbench.acceptance.decoys.decoy_runs import DEFAULT_RUNS, RUNS_BY_TESTS
+from agentbench.acceptance.validation import Baseline
+from agentbench.contract.load import LoadedTask
+from agentbench.contract.schema import Check
 from agentbench.models.ledger import Account, Amount
 from agentbench.policy.budget import Budget
-from agentbench.policy.prices import MICRO, Prices
+from agentbench.policy.costs import Rates
+from agentbench.policy.headroom import Headroom
+from agentbench.policy.prices import MICRO
+from agentbench.policy.thresholds import Thresholds
 from agentbench.record.schema import Cost
 from agentbench.trace.events import LlmRequest, LlmResponse, Payload, ToolCallFinished, ToolCallStarted
 
-HOUR = 3600.0
 
-
-def priced(budget: Budget, prices: Prices) -> Budget:
+def priced(budget: Budget, rates: Rates) -> Budget:
     """Add the prices of execution to a budget, so that the cost can be recomputed from the log."""
-    fixed = prices.tool_call(0.0)
-    return replace(budget, exec_call_micro=fixed, exec_hour_micro=prices.tool_call(HOUR) - fixed)
+    return replace(budget, exec_call_micro=rates.exec_call_micro, exec_hour_micro=rates.exec_hour_micro)
+
+
+def expected_headroom(task: LoadedTask, baseline: Baseline | None, thresholds: Thresholds) -> Headroom:
+    """Expect that each check takes as long as on the base repository, and other commands as long as the mean check."""
+    measured = {} if baseline is None else baseline.check_us
+    mean = sum(measured.values()) // len(measured) if measured else 0
+    runs = {check.id: _expected_runs(task, check) for check in task.checks}
+    oracle = task.task.oracle
+    steps = (oracle.build != "none") + (0 if oracle.static == "none" else len(oracle.static))
+    return Headroom(
+        executions=sum(runs.values()) + steps,
+        execution_us=sum(count * measured.get(name, mean) for name, count in runs.items()) + steps * mean,
+        evidence_bytes=thresholds.headroom_evidence_kb * 1000,
+        margin_percent=thresholds.headroom_margin_percent,
+    )
+
+
+def _expected_runs(task: LoadedTask, check: Check) -> int:
+    """Return how often acceptance runs a check: reruns, and decoy runs if the task has a reference."""
+    runs = 1
+    if check.parser == "pytest" and check.kind != "probe" and task.reference_file is not None:
+        tests = len(check.fail_to_pass)
+        runs = RUNS_BY_TESTS.get(tests, DEFAULT_RUNS) if tests else max(RUNS_BY_TESTS.values())
+    return (1 + check.reruns) * runs
 
 
 class Meter:
@@ -29,13 +57,13 @@ class Meter:
     to the model must see what it has cost so far.
     """
 
-    def __init__(self, account: Account, prices: Prices, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, account: Account, rates: Rates, clock: Callable[[], float] = time.monotonic) -> None:
         self._account = account
-        self._prices = prices
+        self._price = rates.execution
         self._clock = clock
         self._lock = threading.Lock()
         self._started: float | None = None
-        self._finished_sec = 0.0
+        self._finished_us = 0
         self._calls = 0
         self.booked = 0
         """Cost of execution so far, in micro-units."""
@@ -50,20 +78,20 @@ class Meter:
                     running = 0.0
                 case ToolCallFinished():
                     self._started, running = None, 0.0
-                    self._finished_sec += payload.duration_us / 1_000_000
+                    self._finished_us += payload.duration_us
                 case LlmRequest() | LlmResponse() if self._started is not None:
                     pass
                 case _:
                     return
-            fixed = self._prices.tool_call(0.0)
-            cost = self._calls * fixed + self._prices.tool_call(self._finished_sec + running) - fixed
-            self._charge(cost)
+            self._charge(self._price.cost(self._calls, self._finished_us + int(running * 1_000_000)))
 
     def settle(self, cost: Cost) -> None:
-        """Charge grading, setup and storage, so that the account matches the record."""
+        """Charge grading, setup, people and storage instead of the reserve, so that the account matches the record."""
         with self._lock:
             self._charge(round(cost.exec * MICRO))
+        self._account.charge("human", Amount(round(cost.human * MICRO)))
         self._account.charge("overhead", Amount(round(cost.overhead * MICRO)))
+        self._account.reserve(0)
 
     def _charge(self, cost: int) -> None:
         if cost > self.booked:

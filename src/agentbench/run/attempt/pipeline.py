@@ -1,6 +1,6 @@
 """One attempt, from an empty folder to a sealed record.
 
-    open → set up (snapshot, setup, manifest, baseline) → run the agent → extract the patch → grade → judge → finalize
+    open → set up (snapshot, setup, baseline, manifest) → run the agent → extract the patch → grade → judge → finalize
 
 Every failure becomes an event and then a record. The type of the error tells harness errors, task errors and agent failures
 apart, and the verdict is decided from the log alone.
@@ -27,7 +27,7 @@ from agentbench.run.attempt.base import Attempt
 from agentbench.run.attempt.finalize import finalize
 from agentbench.run.attempt.judge import judge_enabled
 from agentbench.run.attempt.patch import apply_given_patch
-from agentbench.run.attempt.setup_phase import bind_identity, open_attempt, prepare, require_failing_baseline
+from agentbench.run.attempt.setup_phase import bind_identity, open_attempt, prepare
 from agentbench.run.lab import Lab, PreparedTask
 from agentbench.run.plan import PlanRow
 from agentbench.workspace.diff.extract import ExtractedPatch
@@ -51,7 +51,6 @@ class AgentAttempt(Attempt):
         prepared = prepare(self)
         program = self.lab.program(configuration.agent, self.row.task)
         bind_identity(self, prepared, program)
-        require_failing_baseline(self, prepared)
         mounts = (*agent_mounts(setup), *(() if program is None else (program.mount,)))
         patch = run_agent(self, prepared, agent, self.metered_model, mounts)
         if patch is not None:
@@ -95,7 +94,6 @@ class PatchAttempt(Attempt):
         open_attempt(self)
         prepared = prepare(self)
         bind_identity(self, prepared)
-        require_failing_baseline(self, prepared)
         patch = apply_given_patch(self, prepared)
         _grade(self, prepared, patch)
         _judge(self, patch.patch)

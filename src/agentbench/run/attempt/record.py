@@ -6,16 +6,15 @@ from collections.abc import Iterable
 
 from agentbench.acceptance.validation import Baseline
 from agentbench.core.reasons import Observability, TerminationCode
-from agentbench.policy.costs import Metered, itemise
-from agentbench.policy.prices import MICRO
+from agentbench.policy.costs import Costs
 from agentbench.record.attempt_folder import FINAL_PATCH
+from agentbench.record.cost import cost_record
 from agentbench.record.schema import (
     ArtifactPaths,
     AttemptRecord,
     BaselineValidation,
     CheckRecord,
     Components,
-    Cost,
     Fact,
     Judge,
     LimitsRecord,
@@ -38,9 +37,10 @@ PPM = 1_000_000
 
 
 def build_record(
-    attempt: Attempt, facts: Facts, verdict: Verdict, finished: TaskFinished, paths: ArtifactPaths
+    attempt: Attempt, facts: Facts, verdict: Verdict, finished: TaskFinished, paths: ArtifactPaths, costs: Costs
 ) -> AttemptRecord:
     """Build the record from the attempt, the facts in its log and the verdict."""
+    prices = attempt.lab.models.prices
     row, folder, ids, caps = attempt.row, attempt.folder, attempt.ids, attempt.rules.caps
     checks = [check.payload for check in facts.checks]
     return AttemptRecord(
@@ -89,7 +89,7 @@ def build_record(
         termination=_termination(verdict),
         limits=LimitsRecord(timeout_sec=caps.wall_sec, tool_timeout_sec=caps.tool_timeout_sec),
         usage=_usage(facts, attempt.agent_sec),
-        cost=_cost(attempt, facts),
+        cost=cost_record(costs, prices.unit, prices.method_id),
         artifact_paths=paths,
     )
 
@@ -123,39 +123,6 @@ def _usage(facts: Facts, agent_sec: float) -> Usage:
         "check_sec": facts.usage.check_us / US,
     }
     return Usage.of(facts.usage).model_copy(update=seconds)
-
-
-def _cost(attempt: Attempt, facts: Facts) -> Cost:
-    prices = attempt.lab.models.prices
-    step_us = [
-        *(build.payload.duration_us for build in facts.builds),
-        *(static.payload.duration_us for static in facts.statics),
-        *(check.payload.duration_us for check in facts.checks),
-    ]
-    if attempt.setup_ran:
-        step_us += [int(step.duration_sec * US) for step in attempt.setup_steps]
-    costs = itemise(
-        Metered(
-            lm_micro=facts.usage.cost_micro_usd,
-            tool_calls=facts.usage.tool_calls,
-            tool_us=facts.usage.tool_us,
-            steps=len(step_us),
-            step_us=sum(step_us),
-            evidence_bytes=attempt.folder.evidence_bytes(),
-            judge_micro=sum(answer.cost_micro_usd for answer in _judge_answers(facts)),
-        ),
-        prices,
-    )
-    return Cost(
-        lm=costs.lm / MICRO,
-        exec=costs.exec / MICRO,
-        human=costs.human / MICRO,
-        overhead=costs.overhead / MICRO,
-        judge=costs.judge / MICRO,
-        total=costs.total / MICRO,
-        unit=prices.unit,
-        method_id=prices.method_id,
-    )
 
 
 def _exit_code(checks: Iterable[AcceptanceCheck]) -> int | None:

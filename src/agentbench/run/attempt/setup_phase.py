@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from agentbench.acceptance.validation import baseline
 from agentbench.agents.cli.layer import ProgramLayer
-from agentbench.core.errors import BaselineNotFailing, HarnessError, LockMismatch
+from agentbench.core.errors import BaselineNotFailing, HarnessError, LockMismatch, TaskError
 from agentbench.core.ids import new_ulid
 from agentbench.record.manifest_problems import manifest_problems
 from agentbench.run.attempt.base import US, Attempt
 from agentbench.run.attempt.manifest import build_manifest
+from agentbench.run.attempt.metering import expected_headroom
 from agentbench.run.lab import PreparedTask, config_class
 from agentbench.run.task_bundle import pack, write_bundle
 from agentbench.run.version import harness_version
@@ -77,10 +78,17 @@ def prepare(attempt: Attempt) -> PreparedTask:
 def bind_identity(attempt: Attempt, prepared: PreparedTask, program: ProgramLayer | None = None) -> None:
     """Write the complete manifest, bind it to the log, and pack the task for replays.
 
+    If the identity is as planned, the checks run on the base repository first: the manifest holds the headroom, which is
+    expected from their duration.
+
     Raises:
         LockMismatch: something differs from what the task or its lock pins.
-        HarnessError: the manifest is incomplete or contradicts itself.
+        BaselineNotFailing: the checks pass without any work.
+        TaskError: a check cannot be run on the base repository.
+        HarnessError: the manifest is incomplete or contradicts itself, or the sandbox failed.
     """
+    problems = manifest_problems(build_manifest(attempt, prepared.backend, prepared, program))
+    failure = None if problems else _measure_baseline(attempt, prepared)
     manifest = build_manifest(attempt, prepared.backend, prepared, program)
     sha256 = attempt.folder.write_manifest(manifest)
     attempt.log.append(
@@ -95,30 +103,29 @@ def bind_identity(attempt: Attempt, prepared: PreparedTask, program: ProgramLaye
         )
     )
     write_bundle(attempt.folder.path, pack(attempt.row.task, prepared.ids, prepared.snapshot.folder))
-    problems = manifest_problems(manifest)
     details = "; ".join(problem.message for problem in problems)
     if problems and all(problem.task_at_fault for problem in problems):
         remedy = f"restore what changed, or review it and run `ab task lock {attempt.row.task.folder}`"
         raise LockMismatch(f"the task is not what its lock pins: {details}", remedy=remedy)
     if problems:
         raise HarnessError(f"invalid manifest: {details}")
+    if failure is not None:
+        raise failure
     attempt.log.sync()
 
 
-def require_failing_baseline(attempt: Attempt, prepared: PreparedTask) -> None:
-    """Run the checks on the base repository, where they must fail.
-
-    Raises:
-        BaselineNotFailing: the checks pass without any work.
-        TaskError: a check cannot be run on the base repository.
-        SandboxError: the sandbox failed.
-    """
-    if attempt.terms.judged_only:
-        return
-    attempt.report_phase("baseline")
-    attempt.baseline = baseline(attempt.grading_context(prepared))
-    if not attempt.baseline.failed_as_expected:
-        raise BaselineNotFailing(f"baseline already passes: {attempt.baseline.why}")
+def _measure_baseline(attempt: Attempt, prepared: PreparedTask) -> TaskError | HarnessError | None:
+    """Run the checks on the base repository, where they must fail, and reserve headroom. Return what went wrong."""
+    if not attempt.terms.judged_only:
+        attempt.report_phase("baseline")
+        try:
+            attempt.baseline = baseline(attempt.grading_context(prepared))
+        except (TaskError, HarnessError) as error:
+            return error
+        if not attempt.baseline.failed_as_expected:
+            return BaselineNotFailing(f"baseline already passes: {attempt.baseline.why}")
+    attempt.reserve_headroom(expected_headroom(attempt.row.task, attempt.baseline, attempt.rules.thresholds))
+    return None
 
 
 def _record_step(attempt: Attempt, index: int, step: SetupStep, *, cached: bool) -> None:
