@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentbench.core.command import Command
+from agentbench.core.command import Command, ProcessCounts
 from agentbench.sandbox.command_channel import ChannelClosed, CommandChannel
+from agentbench.sandbox.protocol import ProcessEnd, ProcessStart
 from agentbench.sandbox.server.capture import pack
 
 pytestmark = pytest.mark.component
@@ -37,7 +38,10 @@ def frame(*fields: bytes) -> bytes:
         b"\xff\xff\xff\xff",
         b"\x00\x00\x00\x08\xff\xff\xff\xff\x00\x00",
         frame(b"done", b"1"),
-        frame(b"done", b"1", *[b"x"] * 16),
+        frame(b"done", b"1", *[b"x"] * 17),
+        frame(b"seen", b"1", b"x"),
+        frame(b"seen", b"1", pack([b"start", b"1", b"1", b"1"])),
+        frame(b"seen", b"1", pack([b"end", b"x", b"1", b"1", b""])),
         frame(b"out", b"1"),
         frame(b"ack", b"1", b"NaN"),
         frame(b"done"),
@@ -47,7 +51,7 @@ def frame(*fields: bytes) -> bytes:
 )
 def test_invalid_data_ends_the_channel_only(pair: Pair, data: bytes) -> None:
     channel, theirs = pair
-    call = channel.start(Command(line="true"), open_stdin=False)
+    call = channel.start(Command(line="true"), open_stdin=False, observe=lambda _event: None)
     theirs.sendall(data)
     theirs.shutdown(socket.SHUT_WR)
     with pytest.raises(ChannelClosed):
@@ -66,6 +70,19 @@ def test_answers_without_a_request_are_dropped(pair: Pair) -> None:
     server.start()
     assert channel.ask(b"killall") == [b"5"]
     server.join()
+
+
+def test_record_of_a_command_without_an_answer_is_incomplete(pair: Pair) -> None:
+    channel, theirs = pair
+    events: list[ProcessStart | ProcessEnd] = []
+    call = channel.start(Command(line="true"), open_stdin=False, observe=events.append)
+    start = pack([b"start", b"1", b"5", b"2", b"1", b"0", b"/bin/true", b"/", b"true"])
+    theirs.sendall(frame(b"seen", b"1", start, pack([b"end", b"1", b"9", b"", b"9"])))
+    theirs.shutdown(socket.SHUT_WR)
+    with pytest.raises(ChannelClosed):
+        call.wait()
+    assert events == [ProcessStart(1, 5, 2, 1, "/bin/true", ("true",), "/"), ProcessEnd(1, 9, None, 9)]
+    assert call.programs_until_now == ProcessCounts(started=1, dropped=1, refused=0)
 
 
 def test_missing_answer_times_out(pair: Pair) -> None:

@@ -10,11 +10,12 @@ import pytest
 from agentbench.sandbox.seccomp import MACHINES, Machine, assemble
 
 ALLOW = 0x7FFF0000
+NOTIFY = 0x7FC00000
 NAMES = sorted(MACHINES)
 
 
 def decide(program: bytes, arch: int, number: int, *arguments: int) -> int:
-    """Run the filter. Return ALLOW or the error number."""
+    """Run the filter. Return ALLOW, NOTIFY or the error number."""
     data = struct.pack("<iIQ6Q", number, arch, 0, *(list(arguments) + [0] * 6)[:6])
     code = list(struct.iter_unpack("<HBBI", program))
     accumulator, position = 0, 0
@@ -24,7 +25,7 @@ def decide(program: bytes, arch: int, number: int, *arguments: int) -> int:
         if operation == 0x20:
             (accumulator,) = struct.unpack_from("<I", data, value)
         elif operation == 0x06:
-            return int(value) if value == ALLOW else int(value) & 0xFFFF
+            return int(value) if value in {ALLOW, NOTIFY} else int(value) & 0xFFFF
         else:
             matches = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[
                 operation
@@ -80,3 +81,30 @@ def test_terminal_injection_is_refused(machine: Machine) -> None:
     assert decide(program, machine.arch, machine.ioctl, 0, 0x5413) == ALLOW
     # The kernel reads only the low half, so the high half must not hide the request.
     assert decide(program, machine.arch, machine.ioctl, 0, 0x1_0000_5412) == errno.EPERM
+
+
+def test_listener_is_notified_of_programs_and_of_all_that_the_plain_filter_denies(machine: Machine) -> None:
+    plain, notifying = assemble(machine), assemble(machine, notify=True)
+    programs = {machine.execve, machine.execveat}
+    arguments = [(), (0x1000_0000,), (40,), (0, 0x5412)]
+    for number in range(500):
+        for values in arguments:
+            expected = decide(plain, machine.arch, number, *values)
+            if number in programs or expected in {errno.EPERM, errno.EAFNOSUPPORT}:
+                expected = NOTIFY
+            assert decide(notifying, machine.arch, number, *values) == expected, (number, values)
+    assert decide(notifying, 0x4000_0003, 11) == errno.ENOSYS
+    if machine.has_x32:
+        assert decide(notifying, machine.arch, 0x4000_0000 + 520) == errno.ENOSYS
+
+
+def test_undumpable_is_pretended_for_a_listener_only(machine: Machine) -> None:
+    notifying = assemble(machine, notify=True)
+    assert decide(notifying, machine.arch, machine.prctl, 4, 0) == 0
+    assert decide(notifying, machine.arch, machine.prctl, 4, 1) == ALLOW
+    assert decide(notifying, machine.arch, machine.prctl, 38, 0) == ALLOW
+    assert decide(assemble(machine), machine.arch, machine.prctl, 4, 0) == ALLOW
+
+
+def test_every_denied_call_has_a_class(machine: Machine) -> None:
+    assert set(machine.denied) | {machine.clone, machine.ioctl, machine.socket} == set(machine.classes)
