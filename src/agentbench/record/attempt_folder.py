@@ -20,7 +20,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentbench.core.canonical import Json, canonical, sha256_hex
@@ -76,6 +76,10 @@ class AttemptFolder:
     @property
     def path(self) -> Path:
         return self.run / self.task_dir
+
+    def with_own_redactor(self) -> AttemptFolder:
+        """Return the folder with a redactor that other attempts do not share, so that values can be added to it."""
+        return replace(self, redact=(self.redact or Redactor({}, shapes=False)).copy())
 
     def make(self) -> None:
         """Create the folder and its subfolders; those that exist stay."""

@@ -194,6 +194,29 @@ class ExecutedCommand(Part):
     cached: bool = False
 
 
+class RedactedSecret(Part):
+    """A secret in the files of the base repository. Its value is nowhere in the run directory."""
+
+    placeholder: str
+    """The text that replaces it."""
+    kind: str
+    places: tuple[str, ...]
+    """The first places where it occurs, as `path:line`."""
+
+
+class RedactedSecrets(Part):
+    """The search of the base repository for secrets, which are redacted from everything that the attempt records."""
+
+    rules: str
+    """Version of the rules."""
+    searched_files: int
+    skipped_files: int = 0
+    """Files that were too large to search, or beyond the total size that is searched."""
+    complete: bool = True
+    """False if there are more secrets than are redacted."""
+    secrets: tuple[RedactedSecret, ...] = ()
+
+
 class Observed(Part):
     """The environment just before the agent phase."""
 
@@ -227,6 +250,8 @@ class Observed(Part):
     started_at: str
     agent_program: dict[str, str] = Field(default_factory=dict)
     """The installed agent program: package, version, layer digest. Empty for built-in agents."""
+    repository_secrets: RedactedSecrets | None = None
+    """Null in manifests of versions that did not search for secrets."""
     notes: tuple[str, ...] = ()
 
 

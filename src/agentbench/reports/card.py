@@ -7,8 +7,9 @@ from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Outcome
-from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.attempt_folder import EVENTS, MANIFEST
 from agentbench.record.headline import headline
+from agentbench.record.manifest import read_manifest
 from agentbench.record.schema import AttemptRecord, CheckRecord, Judge
 from agentbench.reports.card_evidence import Evidence, read_evidence
 from agentbench.reports.escape import columns, plain
@@ -252,8 +253,22 @@ def _files(record: AttemptRecord, folder: Path) -> Sequence[tuple[str, str]]:
         ("patch", f"{changes}{folder / patch.path}" if patch else "none"),
         ("files", str(folder / paths.task_dir)),
         ("output", str(folder / paths.passing_stdout) if paths.passing_stdout else ""),
+        ("secrets", _secrets(folder / paths.task_dir)),
         ("attempt", record.attempt_id),
     )
+
+
+def _secrets(folder: Path) -> str:
+    """Say how many secrets of the base repository were found and redacted; empty if there are none."""
+    try:
+        observed = read_manifest(folder / MANIFEST).protocol_manifest.observed
+    except RecordError:
+        return ""
+    found = observed.repository_secrets if observed is not None else None
+    if found is None or not found.secrets:
+        return ""
+    more = "" if found.complete else " and more that are not"
+    return f"{plural(len(found.secrets), 'secret')} of the base repository redacted{more}, listed in {folder / MANIFEST}"
 
 
 # --- contract, scorers and judge --------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ from agentbench.sandbox.protocol import (
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.state import default_state
 from agentbench.tree.entry import tree_digest
+from agentbench.workspace.secrets.scan import RepositorySecrets, repository_secrets
 from agentbench.workspace.source.snapshot import Snapshot, Snapshots
 
 LOGGING_SCHEMA = 1
@@ -165,6 +166,26 @@ class Lab:
             if not environment.network_allow:
                 msg = f"task {task.id}: network_policy 'always' needs a non-empty network_allow"
                 raise InputError(msg, remedy="list the hosts that the agent needs, or use network_policy: setup_only")
+
+    def repository_secrets(self, task: LoadedTask) -> RepositorySecrets:
+        """Return the secrets in the files of the task's base repository. It is searched once.
+
+        Raises:
+            SourceError: the task is at fault.
+            WorkspaceError: the harness failed.
+        """
+        return self.snapshot_secrets(self.snapshots.materialize(task))
+
+    def snapshot_secrets(self, snapshot: Snapshot) -> RepositorySecrets:
+        """Return the secrets in the files of a base repository.
+
+        Raises:
+            WorkspaceError: the harness failed.
+        """
+        with self._lock:
+            search_lock = self._task_locks.setdefault(f"secrets of {snapshot.digest}", threading.Lock())
+        with search_lock:
+            return repository_secrets(snapshot, self.state / "secrets")
 
     def prepare(self, task: LoadedTask, on_step: Callable[[SetupStep], None] = lambda _step: None) -> PreparedTask:
         """Prepare a task, or return it from memory or from the cache.

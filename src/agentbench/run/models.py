@@ -41,7 +41,7 @@ class Models:
     task_usd: float | None = None
     """Cap on all attempts at one task together. The ledger has the cap on the whole study."""
     redact: Redactor | None = None
-    """Redacts requests before they are compared with a recording, whose requests were redacted too."""
+    """Redacts the secrets that all attempts share. Each attempt adds those of its base repository to a copy."""
 
     @cached_property
     def factory(self) -> ModelFactory:
@@ -92,7 +92,8 @@ class Models:
             sink=LogSink(log, blobs),
             recording=_recording(Path(choice.name), row) if choice.source == "recorded" else None,
             lenient=self.lenient,
-            redact=self.redact,
+            # Requests are redacted before they are compared with a recording, whose requests were redacted too.
+            redact=log.redact,
             overrides=_overrides(row.configuration),
         )
         return self.factory.metered_model(choice, params)
@@ -116,11 +117,16 @@ class Models:
         return self.factory.choose(text.replace("{task}", row.task.id), option)
 
     def judge_model(
-        self, choice: ModelChoice, row: PlanRow, sink: EventSink, recording: Recording | None
+        self,
+        choice: ModelChoice,
+        row: PlanRow,
+        sink: EventSink,
+        recording: Recording | None,
+        redact: Redactor | None,
     ) -> MeteredModel:
         """Return the metered model for the judge of one attempt, charged to the study and not to the agent."""
         account = self.ledger.attempt(f"judge of {row.task.id}")
-        params = ModelParams(account=account, sink=sink, recording=recording, lenient=self.lenient, redact=self.redact)
+        params = ModelParams(account=account, sink=sink, recording=recording, lenient=self.lenient, redact=redact)
         return self.factory.metered_model(choice, params)
 
     def _choice(self, row: PlanRow) -> ModelChoice | None:

@@ -23,6 +23,7 @@ from typing import Literal
 from agentbench.core.errors import InputError, Interrupted, RecordError
 from agentbench.core.ids import now_iso
 from agentbench.tools.operator import Answer, Question
+from agentbench.trace.redaction import Redactor
 
 FOLDER = "operator"
 POLL_SEC = 0.2
@@ -58,6 +59,7 @@ class FileOperator:
     repeat: int
     yield_worker: Callable[[], AbstractContextManager[None]]
     cancelled: Callable[[], bool] = lambda: False
+    redact: Redactor | None = None
 
     def ask(self, question: Question) -> Answer | None:
         """Write the question and wait for its answer. Return None if the deadline passes.
@@ -74,7 +76,7 @@ class FileOperator:
             variant=self.variant,
             repeat=self.repeat,
             rule=question.rule,
-            detail=question.detail,
+            detail=self.redact.text(question.detail) if self.redact else question.detail,
             alert=question.alert,
             asked_at=_timestamp(now),
             deadline_at=_timestamp(now + timedelta(seconds=question.deadline_sec)),

@@ -22,7 +22,7 @@ from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.lab import Lab
-from agentbench.run.task_bundle import CONTRACT, Bundle, unpack
+from agentbench.run.task_bundle import CONTRACT, Bundle, secrets_redactor, unpack
 from agentbench.sandbox.protocol import Prepared
 from agentbench.trace.events import (
     AcceptanceCheck,
@@ -33,6 +33,7 @@ from agentbench.trace.events import (
     StaticFinished,
 )
 from agentbench.trace.log import read_events
+from agentbench.trace.redaction import Redactor
 from agentbench.tree.entry import tree_digest
 from agentbench.verdict.headline import judged_only
 from agentbench.workspace.source.snapshot import Snapshot
@@ -111,14 +112,16 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
         judged = judged_only(record.run_status, record.result.failure_reason)
         why = "no workspace, judged only" if judged else "the attempt ended before grading"
         return Replay(record, "nothing", "unavailable", why)
-    if recorded.patch.exact_sha256 is not None:
-        why = "secrets in the recorded patch were replaced by placeholders; the graded patch was not kept"
-        return Replay(record, "unavailable", "unavailable", why)
     patch = _patch(folder, record)
     with tempfile.TemporaryDirectory(prefix="ab-replay-") as scratch:
         try:
-            bundle = unpack(_read(folder / CONTRACT), Path(scratch))
+            archive = _read(folder / CONTRACT)
+            bundle = unpack(archive, _folder(scratch, "packed"))
             snapshot = find_repository(bundle, recorded.identity.snapshot, lab)
+            redact = secrets_redactor(lab.snapshot_secrets(snapshot))
+            if bundle.redacted:
+                bundle = unpack(archive, _folder(scratch, "restored"), redact)
+            patch = _exact_patch(patch, recorded.patch, redact)
             prepared = lab.prepare_snapshot(bundle.task, bundle.ids, snapshot)
         except (HarnessError, TaskError, InputError) as error:
             return Replay(record, "unavailable", "unavailable", error.message)
@@ -233,6 +236,27 @@ def _patch(folder: Path, record: AttemptRecord) -> bytes:
         msg = f"{record.patch.path} does not match the record's digest"
         raise RecordError(msg, remedy="run `ab verify` to see what was changed")
     return data
+
+
+def _exact_patch(recorded: bytes, event: PatchExtracted, redact: Redactor) -> bytes:
+    """Return the patch that was graded: the recorded one, with the secrets of the base repository put back.
+
+    Raises:
+        InputError: it has placeholders for other secrets.
+    """
+    if event.exact_sha256 is None:
+        return recorded
+    exact = redact.restore(recorded)
+    if sha256_hex(exact) != event.exact_sha256:
+        msg = "secrets in the recorded patch were replaced by placeholders and are not in the base repository"
+        raise InputError(msg)
+    return exact
+
+
+def _folder(parent: str, name: str) -> Path:
+    folder = Path(parent) / name
+    folder.mkdir()
+    return folder
 
 
 def _read(path: Path) -> bytes:

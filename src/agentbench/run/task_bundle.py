@@ -4,7 +4,8 @@
     files/…                                               hidden files, drivers, the Dockerfile
     repository/…                                          the base repository if it is small
 
-The archive has hidden tests, so only its owner can read it. It never has the reference. When it is unpacked it is untrusted:
+The archive has hidden tests, so only its owner can read it. It never has the reference. A base repository with secrets is not
+packed, and other files have placeholders for its secrets; `redacted.json` has the digests of these files as they were. When it is unpacked it is untrusted:
 every name is checked, and links are created last, so that none is followed.
 """
 
@@ -25,13 +26,17 @@ from pydantic import ValidationError
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import FrozenScenario, Identities, Lock
 from agentbench.contract.schema import Repo, Task
+from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import RecordError
+from agentbench.trace.redaction import Redactor
+from agentbench.workspace.secrets.scan import RepositorySecrets
 
 CONTRACT = "meta/contract.tar.gz"
 MAX_REPOSITORY = 4 * 1024 * 1024
 """Largest base repository, in bytes, that is packed: every attempt has its own copy."""
 MAX_UNPACKED = 256 * 1024 * 1024
 _PRIVATE = 0o600
+_REDACTED = "redacted.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class Bundle:
     ids: Identities
     origin: Path
     repository: Path | None
+    redacted: bool = False
+    """Files still have placeholders for secrets of the base repository."""
 
     def with_repository(self) -> LoadedTask:
         """Return the task with the packed base repository as its source. Its digest identifies the content, not the source."""
@@ -50,22 +57,34 @@ class Bundle:
         return replace(self.task, task=self.task.task.model_copy(update={"repo": Repo(path=str(self.repository))}))
 
 
-def pack(loaded: LoadedTask, ids: Identities, repository: Path) -> bytes:
-    """Pack a task with its base repository into an archive."""
+def pack(loaded: LoadedTask, ids: Identities, repository: Path, secrets: RepositorySecrets | None = None) -> bytes:
+    """Pack a task with its base repository into an archive. `secrets`: those of the base repository, which it must not have."""
+    redact = secrets_redactor(secrets)
+    exact: dict[str, str] = {}
     buffer = io.BytesIO()
     # Without timestamps, equal tasks give equal bytes.
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1, mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
-        for name, data in _documents(loaded, ids):
-            _add(tar, name, data)
-        for name, data, executable in _own_files(loaded):
-            _add(tar, f"files/{name}", data, executable=executable)
-        if _size(repository) <= MAX_REPOSITORY:
+        for name, data, executable in _documents_and_files(loaded, ids):
+            redacted = redact.named(data)
+            if redacted != data:
+                exact[name] = sha256_hex(data)
+            _add(tar, name, redacted, executable=executable)
+        if exact:
+            _add(tar, _REDACTED, json.dumps(exact, sort_keys=True).encode())
+        if not (secrets and secrets.secrets) and _size(repository) <= MAX_REPOSITORY:
             for path in _tree(repository):
                 _add_path(tar, f"repository/{path.relative_to(repository).as_posix()}", path)
     return buffer.getvalue()
+
+
+def secrets_redactor(secrets: RepositorySecrets | None) -> Redactor:
+    """Return a redactor for the secrets of a base repository alone, so that everything it redacts can be restored."""
+    redact = Redactor({}, shapes=False)
+    redact.add_repository_secrets(() if secrets is None else secrets.values)
+    return redact
 
 
 def write_bundle(folder: Path, data: bytes) -> None:
@@ -84,14 +103,15 @@ def write_bundle(folder: Path, data: bytes) -> None:
         raise RecordError(f"cannot write {target}: {error.strerror or error}") from error
 
 
-def unpack(data: bytes, into: Path) -> Bundle:
-    """Unpack an archive into an empty folder.
+def unpack(data: bytes, into: Path, restore: Redactor | None = None) -> Bundle:
+    """Unpack an archive into an empty folder. `restore` puts the secrets of the base repository back.
 
     Raises:
         RecordError: it is not a task bundle, or has entries that a task bundle never has.
     """
     try:
         _extract(data, into)
+        redacted = _restore_files(into, restore)
         task = Task.model_validate_json((into / "task.json").read_bytes())
         ids = Identities.model_validate_json((into / "ids.json").read_bytes())
         origin = json.loads((into / "origin.json").read_text(encoding="utf-8"))
@@ -110,10 +130,17 @@ def unpack(data: bytes, into: Path) -> Bundle:
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RecordError(f"cannot read the packed task: {cause}") from error
     repository = into / "repository"
-    return Bundle(loaded, ids, Path(str(origin["folder"])), repository if repository.is_dir() else None)
+    return Bundle(loaded, ids, Path(str(origin["folder"])), repository if repository.is_dir() else None, redacted)
 
 
 # --- packing ----------------------------------------------------------------------------------------------------------
+
+
+def _documents_and_files(loaded: LoadedTask, ids: Identities) -> Iterator[tuple[str, bytes, bool]]:
+    for name, data in _documents(loaded, ids):
+        yield name, data, False
+    for name, data, executable in _own_files(loaded):
+        yield f"files/{name}", data, executable
 
 
 def _documents(loaded: LoadedTask, ids: Identities) -> Iterator[tuple[str, bytes]]:
@@ -198,6 +225,22 @@ def _extract(data: bytes, into: Path) -> None:
     for target, destination in links:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(destination)
+
+
+def _restore_files(into: Path, restore: Redactor | None) -> bool:
+    """Put secrets back and check the result. Return whether placeholders are left."""
+    listed = into / _REDACTED
+    if not listed.is_file() or listed.is_symlink():
+        return False
+    if restore is None:
+        return True
+    for name, sha256 in json.loads(listed.read_bytes()).items():
+        target = into / _checked(name)
+        content = restore.restore(target.read_bytes())
+        if sha256_hex(content) != sha256:
+            raise ValueError(f"the secrets in {name} cannot be restored from the base repository")
+        target.write_bytes(content)
+    return False
 
 
 def _checked(name: str) -> PurePosixPath:

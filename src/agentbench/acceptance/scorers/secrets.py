@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 
 from agentbench.acceptance.scorers.workspace import ChangedText, added_lines
 from agentbench.workspace.diff.line_diff import LineDiff
-
-if TYPE_CHECKING:
-    from detect_secrets.plugins.base import BasePlugin
+from agentbench.workspace.secrets.detectors import form_detectors, is_placeholder
 
 MAX_CHARACTERS = 4_000_000
 """Limit of added text that is searched, because its author may want the search to take long."""
@@ -24,8 +17,6 @@ WINDOW, STEP = 500, 400
 """A long line is searched in overlapping pieces: some patterns take quadratic time."""
 KEYWORD_LINE = 300
 """Names such as `password` are searched only in lines of this length: that pattern takes cubic time."""
-_EXCLUDED_DETECTORS = {"KeywordDetector", "IPPublicDetector", "Base64HighEntropyString", "HexHighEntropyString"}
-"""Keywords are searched separately. IP addresses are not secrets, and honest digests have as much entropy as keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +61,7 @@ def _known_forms(line: str) -> set[str]:
     windows = [line[start : start + WINDOW] for start in range(0, max(len(line) - WINDOW + STEP, 1), STEP)]
     return {
         str(detector.secret_type)
-        for detector in _detectors()
+        for detector in form_detectors()
         for window in windows
         if any(detector.analyze_string(window))
     }
@@ -99,33 +90,4 @@ def _is_real_secret(secret: str, line: str) -> bool:
     """Return whether a secret counts: the library's own filters for placeholders and references do not exclude it."""
     from detect_secrets.filters import heuristic  # noqa: PLC0415
 
-    return not (
-        heuristic.is_templated_secret(secret)
-        or heuristic.is_prefixed_with_dollar_sign(secret)
-        or heuristic.is_not_alphanumeric_string(secret)
-        or heuristic.is_sequential_string(secret)
-        or heuristic.is_potential_uuid(secret)
-        or heuristic.is_indirect_reference(line)
-    )
-
-
-@cache
-def _detectors() -> tuple[BasePlugin, ...]:
-    """Return one instance of each detector.
-
-    The library's own scanner is not used because its settings are global to the process.
-    """
-    from detect_secrets import plugins  # noqa: PLC0415
-    from detect_secrets.plugins.base import BasePlugin  # noqa: PLC0415
-
-    modules = [
-        importlib.import_module(f"{plugins.__name__}.{module.name}")
-        for module in pkgutil.iter_modules(plugins.__path__)
-    ]
-    detectors = {
-        name: detector
-        for module in modules
-        for name, detector in vars(module).items()
-        if isinstance(detector, type) and issubclass(detector, BasePlugin) and not inspect.isabstract(detector)
-    }
-    return tuple(detectors[name]() for name in sorted(detectors) if name not in _EXCLUDED_DETECTORS)
+    return not (is_placeholder(secret) or heuristic.is_indirect_reference(line))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agentbench.core.errors import ModelFault, RecordError
@@ -141,6 +141,8 @@ class RecordedUpstream:
             ModelFault: the recorded fault.
         """
         exchange = self._take(request)
+        if self._redact is not None:
+            exchange = replace(exchange, answer=self._redact.restore(exchange.answer, in_json=True))
         if exchange.streams and request.stream:
             return ModelResponse(events=_events(exchange))
         if exchange.status != OK:

@@ -133,6 +133,7 @@ def _operator(attempt: Attempt) -> FileOperator:
         variant=attempt.row.configuration.variant,
         repeat=attempt.row.repeat,
         yield_worker=attempt.lab.yield_worker,
+        redact=attempt.folder.redact,
         cancelled=attempt.lab.cancelled.is_set,
     )
 

@@ -35,6 +35,7 @@ from agentbench.tools.rules import rules_for
 from agentbench.trace.events import ResourceSample, Termination
 from agentbench.trace.log import EventLog
 from agentbench.verdict.terms import Caps, Weights, terms_of
+from agentbench.workspace.secrets.scan import RepositorySecrets
 
 US = 1_000_000
 MIB = 1024 * 1024
@@ -92,11 +93,24 @@ class Attempt(ABC):
         self.baseline: Baseline | None = None
         self.headroom: Headroom | None = None
         """The part of the cost cap that is reserved for acceptance; None before the checks ran on the base repository."""
+        self.secrets: RepositorySecrets | None = None
+        """Secrets of the base repository, which everything in the folder is redacted of; None before it was searched."""
         self.agent_sec = 0.0
 
     @abstractmethod
     def run(self) -> None:
         """Run every phase in order. Raise what prevents a verdict."""
+
+    def redact_repository(self) -> None:
+        """Search the base repository for secrets, and redact them from everything that is written from now on.
+
+        Raises:
+            SourceError: the base repository is not available.
+            WorkspaceError: the harness failed.
+        """
+        self.secrets = self.lab.repository_secrets(self.row.task)
+        if self.folder.redact is not None:
+            self.folder.redact.add_repository_secrets(self.secrets.values)
 
     @property
     def observability(self) -> Observability | None:

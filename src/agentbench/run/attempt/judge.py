@@ -89,9 +89,9 @@ class JudgeChoice:
         sink = _JudgeSink(blobs)
         choice = models.choose(self.model, row, OPTION)
         recording = recorded_judge(Path(choice.name), row) if choice.source == "recorded" else None
-        metered_model = models.judge_model(choice, row, sink, recording)
+        metered_model = models.judge_model(choice, row, sink, recording, blobs.redact)
         settings = row.task.judge or Judge()
-        patch = models.redact.data(patch) if models.redact else patch
+        patch = blobs.redact.data(patch) if blobs.redact else patch
         try:
             # The preset's sampling settings, whatever those of the agent are.
             model = models.factory.model(metered_model, choice.sampling)

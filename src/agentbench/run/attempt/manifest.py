@@ -23,6 +23,8 @@ from agentbench.record.manifest import (
     PlannedCheck,
     ProtocolManifest,
     RatesPlan,
+    RedactedSecret,
+    RedactedSecrets,
     RepositoryPlan,
     SandboxPlan,
     TaskIds,
@@ -33,6 +35,8 @@ from agentbench.run.lab import PreparedTask, config_class
 from agentbench.run.plan import PlanRow
 from agentbench.run.version import harness_version
 from agentbench.sandbox.protocol import Backend
+from agentbench.trace.redaction import repository_placeholder
+from agentbench.workspace.secrets.scan import RepositorySecrets
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -55,7 +59,7 @@ def build_manifest(
         replayable=attempt.row.task.task.environment.network_policy != "always",
         protocol_manifest=ProtocolManifest(
             planned=_planned(attempt, backend),
-            observed=None if prepared is None else _observed(attempt.row, prepared, program),
+            observed=None if prepared is None else _observed(attempt, prepared, program),
             deviations=deviations,
         ),
     )
@@ -169,7 +173,8 @@ def _repository(row: PlanRow) -> RepositoryPlan:
     return RepositoryPlan(kind="path", content=locked.digest)
 
 
-def _observed(row: PlanRow, task: PreparedTask, program: ProgramLayer | None) -> Observed:
+def _observed(attempt: Attempt, task: PreparedTask, program: ProgramLayer | None) -> Observed:
+    row = attempt.row
     prepared = task.environment
     details = prepared.details
     return Observed(
@@ -204,7 +209,23 @@ def _observed(row: PlanRow, task: PreparedTask, program: ProgramLayer | None) ->
         seed=row.seed,
         started_at=now_iso(),
         agent_program={} if program is None else program.described(),
+        repository_secrets=_repository_secrets(attempt.secrets),
         notes=(*task.limits.notes, *_network_notes(row), *_lock_notes(row, prepared.backend)),
+    )
+
+
+def _repository_secrets(found: RepositorySecrets | None) -> RedactedSecrets | None:
+    if found is None:
+        return None
+    return RedactedSecrets(
+        rules=found.rules,
+        searched_files=found.searched_files,
+        skipped_files=found.skipped_files,
+        complete=found.complete,
+        secrets=tuple(
+            RedactedSecret(placeholder=repository_placeholder(number), kind=secret.kind, places=secret.places)
+            for number, secret in enumerate(found.secrets, start=1)
+        ),
     )
 
 

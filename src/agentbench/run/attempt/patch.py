@@ -1,13 +1,14 @@
 """The patch of an attempt as evidence: extracted from the sandbox or given, recorded, and passed to the task's scorers.
 
-What is graded is exact; what is recorded has placeholders for known secrets, and the record says so. A secret gets into a
-patch only if the agent found it: one that the task declares for its setup can be in what setup left; an API key of the host
-never enters a sandbox and can only be there by coincidence.
+What is graded is exact; what is recorded has placeholders for known secrets, and the record says so. A secret of the base
+repository is in a patch that touches its line, and can be restored for a replay. Others get there only if the agent found them:
+one that the task declares for its setup can be in what setup left; an API key of the host never enters a sandbox and can only be
+there by coincidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from agentbench.acceptance.scorers.engine import run_scorers
 from agentbench.acceptance.scorers.workspace import Workspace
@@ -87,7 +88,8 @@ def _record_patch(attempt: Attempt, patch: ExtractedPatch) -> ExtractedPatch:
     attempt.log.append(event)
     findings = list(excluded_findings(patch))
     if recorded != patch.patch:
-        findings.append(_secret_finding(patch.patch, declared_secrets(attempt.row.task)))
+        values = () if attempt.secrets is None else attempt.secrets.values
+        findings.append(_secret_finding(patch.patch, declared_secrets(attempt.row.task), values))
     for finding in findings:
         attempt.log.append(finding, "monitor")
     attempt.log.sync()
@@ -100,7 +102,7 @@ def _about_recorded(event: PatchExtracted, recorded: bytes) -> PatchExtracted:
     return event.model_copy(update=update)
 
 
-def _secret_finding(patch: bytes, declared: Mapping[str, str]) -> IntegrityFinding:
+def _secret_finding(patch: bytes, declared: Mapping[str, str], repository: Sequence[str]) -> IntegrityFinding:
     """Report a redacted patch: a tampering finding if it adds a secret of the task, else a note."""
     added = b"\n".join(line for line in patch.split(b"\n") if line.startswith(b"+"))
     leaked = [
@@ -109,7 +111,8 @@ def _secret_finding(patch: bytes, declared: Mapping[str, str]) -> IntegrityFindi
     if leaked:
         detail = f"patch contains declared secrets: {', '.join(leaked)}; replaced by placeholders in the recorded patch"
         return IntegrityFinding(rule=SECRET_RULE, severity="gate", detail=detail)
-    detail = (
-        "patch contains an API key of this machine; replaced by placeholders in the recorded patch, graded as it was"
-    )
+    own = Redactor({}, shapes=False)
+    own.add_repository_secrets(repository)
+    source = "a secret of the base repository" if own.named(patch) != patch else "an API key of this machine"
+    detail = f"patch contains {source}; replaced by placeholders in the recorded patch, graded as it was"
     return IntegrityFinding(rule=SECRET_RULE, severity="note", detail=detail)

@@ -8,6 +8,7 @@ apart, and the verdict is decided from the log alone.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from agentbench.acceptance.grade import grade
 from agentbench.agents.base import Agent, AgentSetup, require_multi_turn
 from agentbench.agents.command import agent_mounts
 from agentbench.agents.registry import make_agent
-from agentbench.core.errors import Interrupted, RecordError
+from agentbench.core.errors import AgentBenchError, Interrupted, RecordError
 from agentbench.core.reasons import Observability
 from agentbench.models.metered_model import MeteredModel
 from agentbench.policy.applicability import not_applicable
@@ -115,6 +116,7 @@ def make_attempt(
     Raises:
         RecordError: not even the record could be written.
     """
+    folder = folder.with_own_redactor()
     attempt = _kind(row)(row, lab, folder, folder.open_log(), base_seed=base_seed, report_phase=report_phase)
     failure = None
     try:
@@ -131,7 +133,10 @@ def make_attempt(
 
 def close_abandoned(row: PlanRow, lab: Lab, folder: AttemptFolder, *, base_seed: int) -> ClosedAttempt:
     """Record an attempt whose process died as interrupted, with all the evidence it left."""
+    folder = folder.with_own_redactor()
     attempt = _kind(row)(row, lab, folder, folder.reopen_log(), base_seed=base_seed)
+    with contextlib.suppress(AgentBenchError):
+        attempt.redact_repository()
     attempt.record_failure(Interrupted("the process that made this attempt died"))
     return finalize(attempt)
 

@@ -60,6 +60,8 @@ def open_attempt(attempt: Attempt) -> None:
 def prepare(attempt: Attempt) -> PreparedTask:
     """Prepare the base repository and its environment."""
     attempt.report_phase("setup")
+    # Setup commands can print what is in the repository.
+    attempt.redact_repository()
 
     def record_step(step: SetupStep) -> None:
         _record_step(attempt, len(attempt.setup_steps), step, cached=False)
@@ -102,7 +104,7 @@ def bind_identity(attempt: Attempt, prepared: PreparedTask, program: ProgramLaye
             manifest_sha256=sha256,
         )
     )
-    write_bundle(attempt.folder.path, pack(attempt.row.task, prepared.ids, prepared.snapshot.folder))
+    write_bundle(attempt.folder.path, pack(attempt.row.task, prepared.ids, prepared.snapshot.folder, attempt.secrets))
     details = "; ".join(problem.message for problem in problems)
     if problems and all(problem.task_at_fault for problem in problems):
         remedy = f"restore what changed, or review it and run `ab task lock {attempt.row.task.folder}`"

@@ -1,0 +1,221 @@
+"""Decide which values in a text are secrets.
+
+Four rules, in this order: private keys between their BEGIN and END lines, tokens with a known form, passwords in addresses, and
+values that are assigned to a name such as `password` or `api_key` and look chosen to be secret. A digest or an identifier has as
+much entropy as a key, so entropy alone decides nothing; a wrong match hides evidence from readers of a log.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agentbench.workspace.secrets.detectors import form_detectors, is_placeholder
+
+MIN_LENGTH = 8
+"""Shorter values occur inside ordinary words."""
+MAX_LENGTH = 512
+MIN_ENTROPY = 2.75
+"""Bits per character of an assigned value; `hunter2hunter2` has 2.8."""
+MIN_TOKEN_ENTROPY = 3.0
+_BEFORE, _AFTER = 160, 640
+"""Searched part of a long line around a mark: some patterns take quadratic time."""
+
+_KEY_NAMES = ("api", "auth", "access", "private", "signing", "encryption", "client", "account", "master")
+_MARKS = (
+    *(b"passw", b"passphrase", b"pwd", b"secret", b"token", b"credential", b"salt", b"dsn", b"bearer ", b"basic "),
+    *(f"{name}{separator}key".encode() for name in _KEY_NAMES for separator in ("", "_", "-")),
+    *(
+        b"akia",
+        b"asia",
+        b"abia",
+        b"acca",
+        b"eyj",
+        b"ghp_",
+        b"gho_",
+        b"ghu_",
+        b"ghs_",
+        b"ghr_",
+        b"github_pat_",
+        b"glpat-",
+    ),
+    *(
+        b"gldt-",
+        b"xox",
+        b"xapp-",
+        b"hooks.slack.com",
+        b"sk-",
+        b"sk_live",
+        b"rk_live",
+        b"sg.",
+        b"aiza",
+        b"npm_",
+        b"pypi-",
+    ),
+    *(b"hf_", b"sq0", b"akc", b"dop_v1", b"shpat_", b"softlayer", b"cloudant", b"mailchimp", b"twilio", b"discord"),
+    *(b"telegram", b"://"),
+)
+"""Every line with a secret contains one of these, in any case. Searching for them first is much faster than the rules."""
+
+_PEM = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----[^-]{40,16000}-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+)
+_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9_-])(?:"
+    r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{16,}"
+    r"|sk-(?:or-v1-|ant-|proj-)?[A-Za-z0-9_-]{24,}"
+    r"|gh[pousr]_[A-Za-z0-9]{36,}"
+    r"|github_pat_[A-Za-z0-9_]{40,}"
+    r"|gl(?:pat|dt)-[A-Za-z0-9_-]{20,}"
+    r"|x(?:ox[abeprs]|app)-[A-Za-z0-9-]{20,}"
+    r"|AIza[A-Za-z0-9_-]{35}"
+    r"|(?:hf|npm)_[A-Za-z0-9]{30,}"
+    r"|(?:dop_v1_|shpat_)[a-f0-9]{32,}"
+    r")(?![A-Za-z0-9_-])"
+)
+_JWT = "eyJ"
+_LONG_RUN = re.compile(r"(?=[A-Za-z+/_-]*[0-9])[A-Za-z0-9+/_-]{16,}")
+"""Part of every secret that the detectors of the library recognise."""
+_REPLACED_DETECTORS = frozenset({"JwtTokenDetector", "PrivateKeyDetector", "BasicAuthDetector"})
+"""Their own rules are above: the library reports a JWT without its signature and of a private key only the first line."""
+_URL_PASSWORD = re.compile(
+    r"[a-z][a-z0-9+.-]{1,30}://[^\s/:@'\"<>]{0,100}:([^\s/@'\"<>{}$%]{8,200})@[\w\[]", re.IGNORECASE
+)
+_BEARER = re.compile(r"\b(?:bearer|basic)\s{1,4}([A-Za-z0-9._~+/-]{16,512}=*)", re.IGNORECASE)
+_ASSIGNED = re.compile(
+    rf"(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|(?:{'|'.join(_KEY_NAMES)})[_-]?key|salt|dsn)"
+    r"[\w.-]{0,40}[\"'\])]{0,3}\s{0,8}(?::=|=>|==|[:=(])\s{0,8}[rb]?"
+    r"(?:(?P<quote>[\"'`])(?P<quoted>[^\"'`\r\n]{8,512})(?P=quote)|(?P<bare>[^\s\"'`<>{}()\[\],;]{8,512}))",
+    re.IGNORECASE,
+)
+_CONFIGURATION = re.compile(
+    r"(?:^|/)(?:\.env[\w.-]*|\.npmrc|\.pypirc|\.netrc|\.pgpass|\.?credentials?|dockerfile|makefile|[^/]*\.(?:"
+    r"env|ini|cfg|conf|config|properties|toml|ya?ml|tfvars|sh|bash|service|txt|md|rst))$",
+    re.IGNORECASE,
+)
+"""Files in which a value needs no quotes. Elsewhere an unquoted value is an expression."""
+
+_SAMPLES = re.compile(
+    r"example|placeholder|change.?me|dummy|redacted|your.?(?:own|api|pass|token|secret|key)|x{4}|\*{3}|\.{3}|<|\$\{|\{\{|%\(|\(\?|\[[A-Za-z^]|\\[uUxwWdDsS]",
+    re.IGNORECASE,
+)
+_COMMON = re.compile(
+    r"test(?:ing)?|pass(?:word|wd|phrase)?|secret|token|admin|user(?:name)?|default|fake|mock|demo|sample|login|root"
+    r"|foo|bar|baz|qux|hello|world|value|invalid|wrong|bad|good|new|old|my|the|some|key|api|auth|abcd?e?f?|qwerty|0?1?234?5?6?7?8?9?0?",
+    re.IGNORECASE,
+)
+"""Parts of values that authors of tests and examples write."""
+_NAME_PART = re.compile(r"[A-Za-z]*[0-9]{0,4}")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A secret in a text."""
+
+    value: str
+    kind: str
+    line: int
+
+
+def find_secrets(path: str, content: bytes) -> Iterator[Match]:
+    """Yield the secrets in a file, in the order of their lines. Values that occur twice are reported twice."""
+    lowered = content.lower()
+    found: set[tuple[int, str, str]] = set()
+    if b"private key" in lowered:
+        text = content.decode("utf-8", "surrogateescape")
+        for match in _PEM.finditer(text):
+            if any(len(run) >= 16 and _entropy(run) >= MIN_TOKEN_ENTROPY for run in re.findall(r"[\w+/=]+", match[0])):
+                found.add((text.count("\n", 0, match.start()) + 1, "private key", match[0]))
+    unquoted = bool(_CONFIGURATION.search(path))
+    for line, start, end in _windows(content, lowered):
+        window = content[start:end].decode("utf-8", "surrogateescape")
+        for kind, value in _in_line(window, unquoted=unquoted):
+            found.add((line, kind, value))
+    reported: set[tuple[int, str]] = set()
+    for line, kind, value in sorted(found):
+        if (line, value) not in reported:
+            reported.add((line, value))
+            yield Match(value, kind, line)
+
+
+def _windows(content: bytes, lowered: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield line number, start and end of every line with a mark, or of the part of a long line around a mark."""
+    marked: set[tuple[int, int]] = set()
+    for mark in _MARKS:
+        position = lowered.find(mark)
+        while position >= 0:
+            start = content.rfind(b"\n", 0, position) + 1
+            end = content.find(b"\n", position)
+            end = len(content) if end < 0 else end
+            if end - start > _BEFORE + _AFTER:
+                start, end = max(start, position - _BEFORE), min(end, position + _AFTER)
+                position = lowered.find(mark, position + len(mark))
+            else:
+                position = lowered.find(mark, end)
+            marked.add((start, end))
+    number, counted = 1, 0
+    for start, end in sorted(marked):
+        number += content.count(b"\n", counted, start)
+        counted = start
+        yield number, start, end
+
+
+def _in_line(text: str, *, unquoted: bool) -> Iterator[tuple[str, str]]:
+    for match in _TOKEN.finditer(text):
+        if _is_token(match[0]):
+            yield ("JSON Web Token" if match[0].startswith(_JWT) else "token"), match[0]
+    for detector in form_detectors() if _LONG_RUN.search(text) else ():
+        if type(detector).__name__ not in _REPLACED_DETECTORS:
+            for found in detector.analyze_string(text):
+                value = found.strip(" \t=:\"'")
+                if _is_token(value):
+                    yield str(detector.secret_type).lower(), value
+    for pattern, kind in ((_URL_PASSWORD, "password in an address"), (_BEARER, "authorization")):
+        for match in pattern.finditer(text):
+            if _is_chosen(match[1]):
+                yield kind, match[1]
+    for match in _ASSIGNED.finditer(text):
+        assigned = match["quoted"] or (match["bare"] if unquoted else "") or ""
+        if "://" not in assigned and _is_chosen(assigned):
+            yield "assigned value", assigned
+
+
+def _is_token(value: str) -> bool:
+    """Return whether a value with the form of a token is more than an example of one."""
+    return (
+        MIN_LENGTH <= len(value) <= MAX_LENGTH * 8
+        and not _SAMPLES.search(value)
+        and any(map(str.isalpha, value))
+        and (any(map(str.isdigit, value)) or len(value) == len("AKIA") + 16)
+        and _entropy(value) >= MIN_TOKEN_ENTROPY
+        and not is_placeholder(value)
+        and not ("-" in value and _is_name(value))
+    )
+
+
+def _is_chosen(value: str) -> bool:
+    """Return whether an assigned value looks like a real password or key, not like a sample, a name or prose."""
+    if not MIN_LENGTH <= len(value) <= MAX_LENGTH or any(map(str.isspace, value)) or _SAMPLES.search(value):
+        return False
+    if value[0] in "/.~-@#%&" or value.startswith(("http", "os.", "process.", "self.", "env.")):
+        return False
+    if len(_COMMON.sub("", value)) < 6 or _entropy(value) < MIN_ENTROPY or is_placeholder(value):
+        return False
+    strong = any(letter in "!@#$%^&*~+=?" for letter in value)
+    if _is_name(value):
+        return False
+    mixed = any(map(str.isupper, value)) and any(map(str.islower, value))
+    return any(map(str.isalpha, value)) and (any(map(str.isdigit, value)) or (strong and mixed))
+
+
+def _is_name(value: str) -> bool:
+    """Return whether a value consists of words and numbers, like `aes-256-gcm`."""
+    return all(_NAME_PART.fullmatch(part) for part in re.split(r"[-_./:]", value))
+
+
+def _entropy(value: str) -> float:
+    """Return the Shannon entropy of a text in bits per character."""
+    return -sum(count / len(value) * math.log2(count / len(value)) for count in Counter(value).values())
