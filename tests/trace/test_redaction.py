@@ -154,3 +154,66 @@ def test_redaction_can_be_limited_to_known_values() -> None:
     assert redact.named(b"hunter2hunter2 " + shaped).endswith(b"] " + shaped)
     assert redact.data(shaped) != shaped
     assert Redactor({}).named(shaped) == shaped
+
+
+def _of_repository(*values: str) -> Redactor:
+    redact = Redactor({"NAMED": "some-named-value"})
+    redact.add_repository_secrets(values)
+    return redact
+
+
+def test_repository_secret_is_numbered_and_shows_no_digest() -> None:
+    redact = _of_repository("hunter2hunter2", "k2Vw-9xPq#R")
+    assert redact.text("a k2Vw-9xPq#R b hunter2hunter2") == "a [redacted:repo-secret:2] b [redacted:repo-secret:1]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x hT7"qLm2\\vXz9 y',
+        json.dumps('x hT7"qLm2\\vXz9 y'),
+        quote('hT7"qLm2\\vXz9', safe=""),
+        base64.b64encode(b'hT7"qLm2\\vXz9').decode(),
+        "+MIIEvgIBADANBgkqhkiG9w0BAQEF\n+AASC4bKgwggS=\n",
+        "MIIEvgIBADANBgkqhkiG9w0BAQEF\\nAASC4bKgwggS=",
+    ],
+)
+def test_repository_secrets_can_be_restored_in_every_form(text: str) -> None:
+    key = "-----BEGIN PRIVATE KEY-----\nMIIEvgIBADANBgkqhkiG9w0BAQEF\nAASC4bKgwggS=\n-----END PRIVATE KEY-----"
+    redact = _of_repository('hT7"qLm2\\vXz9', key)
+    shown = redact.data(text.encode())
+    assert b"[redacted:repo-secret:" in shown
+    assert b"hT7" not in shown
+    assert b"MII" not in shown
+    assert b"AASC4" not in shown
+    assert redact.restore(shown) == text.encode()
+
+
+def test_restored_secrets_are_escaped_in_json() -> None:
+    redact = _of_repository('p"w\nd-17-x')
+    shown = redact.text('p"w\nd-17-x')
+    body = json.dumps({"text": shown}).encode()
+    assert json.loads(redact.restore(body, in_json=True)) == {"text": 'p"w\nd-17-x'}
+
+
+def test_only_repository_secrets_are_restored() -> None:
+    redact = _of_repository("hunter2hunter2")
+    shown = redact.data(b"some-named-value hunter2hunter2 [redacted:repo-secret:9]")
+    restored = redact.restore(shown)
+    assert b"some-named-value" not in restored
+    assert restored.endswith(b" hunter2hunter2 [redacted:repo-secret:9]")
+
+
+def test_longer_half_of_a_cut_repository_secret_is_redacted() -> None:
+    redact = _of_repository("R8wQ2mZx7LkT4vB9nC3y")
+    assert redact.text("end R8wQ2mZx7Lk") == "end [redacted:repo-secret:1:start]k"
+    assert "nC3y" not in redact.text("LkT4vB9nC3y start")
+    # Half of this password is an ordinary word.
+    assert _of_repository("database-Pass#99!").text("database") == "database"
+
+
+def test_copy_does_not_share_added_secrets() -> None:
+    redact = Redactor({"NAMED": "some-named-value"})
+    redact.copy().add_repository_secrets(["hunter2hunter2"])
+    assert redact.text("hunter2hunter2") == "hunter2hunter2"
+    assert redact.copy().text("some-named-value") == redact.text("some-named-value")

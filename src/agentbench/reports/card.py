@@ -268,7 +268,9 @@ def _secrets(folder: Path) -> str:
     if found is None or not found.secrets:
         return ""
     more = "" if found.complete else " and more that are not"
-    return f"{plural(len(found.secrets), 'secret')} of the base repository redacted{more}, listed in {folder / MANIFEST}"
+    return (
+        f"{plural(len(found.secrets), 'secret')} of the base repository redacted{more}, listed in {folder / MANIFEST}"
+    )
 
 
 # --- contract, scorers and judge --------------------------------------------------------------------------------------

@@ -21,8 +21,9 @@ MAX_LENGTH = 512
 MIN_ENTROPY = 2.75
 """Bits per character of an assigned value; `hunter2hunter2` has 2.8."""
 MIN_TOKEN_ENTROPY = 3.0
-_BEFORE, _AFTER = 160, 640
-"""Searched part of a long line around a mark: some patterns take quadratic time."""
+_LONG_LINE = 800
+_PIECE, _MARGIN = 200, 600
+"""A long line is searched only around marks, in pieces with a margin: some patterns take quadratic time."""
 
 _KEY_NAMES = ("api", "auth", "access", "private", "signing", "encryption", "client", "account", "master")
 _MARKS = (
@@ -77,8 +78,8 @@ _TOKEN = re.compile(
     r")(?![A-Za-z0-9_-])"
 )
 _JWT = "eyJ"
-_LONG_RUN = re.compile(r"(?=[A-Za-z+/_-]*[0-9])[A-Za-z0-9+/_-]{16,}")
-"""Part of every secret that the detectors of the library recognise."""
+_LONG_RUN = re.compile(r"[A-Za-z0-9+/_-]{16,}")
+"""Part of every secret that the detectors of the library recognise; it contains a digit."""
 _REPLACED_DETECTORS = frozenset({"JwtTokenDetector", "PrivateKeyDetector", "BasicAuthDetector"})
 """Their own rules are above: the library reports a JWT without its signature and of a private key only the first line."""
 _URL_PASSWORD = re.compile(
@@ -150,12 +151,14 @@ def _windows(content: bytes, lowered: bytes) -> Iterator[tuple[int, int, int]]:
             start = content.rfind(b"\n", 0, position) + 1
             end = content.find(b"\n", position)
             end = len(content) if end < 0 else end
-            if end - start > _BEFORE + _AFTER:
-                start, end = max(start, position - _BEFORE), min(end, position + _AFTER)
-                position = lowered.find(mark, position + len(mark))
+            if end - start > _LONG_LINE:
+                piece = position - (position - start) % _PIECE
+                start, end = max(start, piece - _PIECE), min(end, piece + _PIECE + _MARGIN)
+                marked.add((start, end))
+                position = lowered.find(mark, piece + _PIECE)
             else:
+                marked.add((start, end))
                 position = lowered.find(mark, end)
-            marked.add((start, end))
     number, counted = 1, 0
     for start, end in sorted(marked):
         number += content.count(b"\n", counted, start)
@@ -167,7 +170,8 @@ def _in_line(text: str, *, unquoted: bool) -> Iterator[tuple[str, str]]:
     for match in _TOKEN.finditer(text):
         if _is_token(match[0]):
             yield ("JSON Web Token" if match[0].startswith(_JWT) else "token"), match[0]
-    for detector in form_detectors() if _LONG_RUN.search(text) else ():
+    searchable = any(any(map(str.isdigit, run)) for run in _LONG_RUN.findall(text))
+    for detector in form_detectors() if searchable else ():
         if type(detector).__name__ not in _REPLACED_DETECTORS:
             for found in detector.analyze_string(text):
                 value = found.strip(" \t=:\"'")
