@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import cast
 
@@ -65,7 +65,7 @@ def test_agent_and_grading_sandboxes_are_sampled_while_they_run(
     samples: list[tuple[Phase, Usage]] = []
     enough = threading.Event()
 
-    def emit(phase: Phase, usage: Usage) -> None:
+    def emit(phase: Phase, usage: Usage, _denied: Mapping[str, int]) -> None:
         samples.append((phase, usage))
         enough.set()
 
@@ -88,7 +88,7 @@ def test_short_lived_idle_sandbox_has_no_sample() -> None:
         def open(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
             yield cast("Sandbox", Scripted([used(0.0)]))
 
-    sampled_backend = SampledBackend(cast("Backend", IdleBackend()), lambda _, usage: samples.append(usage))
+    sampled_backend = SampledBackend(cast("Backend", IdleBackend()), lambda _, usage, __: samples.append(usage))
     with sampled_backend.open(SPEC, None):
         pass
     assert samples == []

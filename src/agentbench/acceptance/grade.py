@@ -227,6 +227,7 @@ def _inspect(
         editable_globs=context.loaded.editable_globs,
         generated=context.loaded.task.oracle.generated,
         graded=frozenset(write.path for write in tree.writes),
+        known_packages=None if context.known_packages is None else frozenset(context.known_packages),
         new_dependencies=None if policy.dependencies.allow_new else policy.dependencies.severity,
     )
     try:

@@ -52,6 +52,8 @@ class GradingContext:
     cache: Path
     log: EventSink = field(default_factory=Unlogged)
     blobs: BlobStore | None = None
+    known_packages: tuple[str, ...] | None = None
+    """Python packages that the task knows; None if packages of patches are not compared."""
 
     def unlogged(self) -> GradingContext:
         """The same context for runs that are no part of the attempt and leave nothing in its log."""

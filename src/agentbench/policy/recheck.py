@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import reached_cap
+from agentbench.policy.resource_alerts import OBSERVING_MONITORS, alert_problem
 from agentbench.policy.rule_engine import ENDS_BY_RULE, Limits, Monitor, RuleEngine, decision_events
 from agentbench.trace.events import (
     Actor,
@@ -21,7 +22,9 @@ from agentbench.trace.events import (
     Intervention,
     MonitorAlert,
     Payload,
+    ResourceSample,
     Termination,
+    ToolCallFinished,
     ToolCallStarted,
 )
 
@@ -57,8 +60,16 @@ class _Recheck:
         self._engine = RuleEngine(limits, monitor)
         self._due: deque[tuple[Payload, Actor]] = deque()
         self._briefed = False
+        self._evidence: dict[int, Payload] = {}
+        """Events that alerts about resources can point to."""
 
     def observe(self, seq: int, payload: Payload) -> None:
+        if isinstance(payload, (ResourceSample, ToolCallFinished)):
+            self._evidence[seq] = payload
+        elif isinstance(payload, MonitorAlert) and payload.monitor in OBSERVING_MONITORS:
+            problem = alert_problem(payload, self._evidence)
+            if problem is not None:
+                self._report(seq, problem)
         if isinstance(payload, Briefing):
             self._briefed = True
         if not self._briefed:

@@ -252,6 +252,10 @@ class Observed(Part):
     """The installed agent program: package, version, layer digest. Empty for built-in agents."""
     repository_secrets: RedactedSecrets | None = None
     """Null in manifests of versions that did not search for secrets."""
+    program_commands: Literal["observed", "not_observed"] | None = None
+    """Whether the commands of an agent program can be observed; null if no program acts as the agent."""
+    program_commands_why: str = ""
+    """Why they cannot."""
     notes: tuple[str, ...] = ()
 
 

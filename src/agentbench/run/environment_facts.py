@@ -1,8 +1,8 @@
 """Facts about a prepared environment, observed from inside a sandbox on it.
 
 The host can change between runs: a new kernel, another package manager in a folder that sandboxes share. Everything that is
-cheap to ask is observed for every run. Versions of package managers are slow to ask for, so they are cached for the
-programs with the size and modification time that were found.
+cheap to ask is observed for every run. Versions of package managers and packages are slow to ask for, so they are cached for
+the programs with the size and modification time that were found.
 """
 
 from __future__ import annotations
@@ -34,13 +34,17 @@ _VERSIONS = f"""
 for tool in {_TOOLS}; do
   version=$($tool --version 2>/dev/null) && echo "pm.$tool=$(echo "$version" | head -n 1)"
 done
+python -I -c '
+from importlib.metadata import distributions
+for found in distributions(): print("package.%s=%s" % (found.metadata["Name"], found.version))
+' 2>/dev/null
 """
 _MAX_LINE = 300
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentFacts:
-    """Operating system, package managers, locale and declared variables inside a sandbox."""
+    """Operating system, package managers, locale, declared variables and Python packages inside a sandbox."""
 
     os: Mapping[str, str] = field(default_factory=dict)
     package_managers: Mapping[str, str] = field(default_factory=dict)
@@ -48,10 +52,14 @@ class EnvironmentFacts:
     environment: Mapping[str, str] = field(default_factory=dict)
     """The variables that the task declares, as a command sees them."""
     python: str | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Installed Python packages with their versions."""
+    observation_problem: str | None = None
+    """Why the commands of a program cannot be observed here; None if they can."""
 
 
 def read_environment_facts(backend: Backend, spec: SandboxSpec, prepared: Prepared, cache: Path) -> EnvironmentFacts:
-    """Observe the facts from inside a sandbox. `cache` keeps the versions of package managers.
+    """Observe the facts from inside a sandbox like the agent's. `cache` keeps the versions of package managers and packages.
 
     Raises:
         SandboxError: the harness failed.
@@ -60,14 +68,17 @@ def read_environment_facts(backend: Backend, spec: SandboxSpec, prepared: Prepar
         facts = _parse(_run(sandbox, _OBSERVE))
         programs = sorted(_with_prefix(facts, "program.").items())
         key = key_of(backend.name, prepared.key, prepared.digest, *(f"{tool} {program}" for tool, program in programs))
-        versions = _cached(cache / f"package-managers-{key}", sandbox)
+        installed = _parse(_cached(cache / f"packages-{key}", sandbox))
         variables = _variables(sandbox)
+        observation_problem = sandbox.observation_problem
     return EnvironmentFacts(
         os=_with_prefix(facts, "os."),
-        package_managers=_with_prefix(_parse(versions), "pm.") or {"none": "absent"},
+        package_managers=_with_prefix(installed, "pm.") or {"none": "absent"},
         locale={name: value for name, value in _with_prefix(facts, "locale.").items() if value},
         environment={name: variables[name] for name in spec.env if name in variables},
         python=facts.get("python"),
+        packages=_with_prefix(installed, "package."),
+        observation_problem=observation_problem,
     )
 
 

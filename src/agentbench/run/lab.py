@@ -26,6 +26,7 @@ from agentbench.core.canonical import digest
 from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceError
 from agentbench.run.attempt.judge import JudgeChoice
 from agentbench.run.environment_facts import EnvironmentFacts, read_environment_facts
+from agentbench.run.known_packages import known_packages
 from agentbench.run.models import Models
 from agentbench.run.proxy.allow_list import AllowList
 from agentbench.sandbox.protocol import (
@@ -63,6 +64,8 @@ class PreparedTask:
     base_digest: str
     """Digest of the workspace after setup, which patches are extracted against."""
     facts: EnvironmentFacts
+    known_packages: tuple[str, ...] | None = None
+    """Python packages that the task knows; None if they cannot be known."""
 
     def spec(self, phase: Phase, *, mounts: tuple[Mount, ...] = ()) -> SandboxSpec:
         return sandbox_spec(self.task, phase, mounts=mounts)
@@ -230,6 +233,7 @@ class Lab:
             loaded=prepared.task,
             contract_id=prepared.ids.contract_id,
             cache=self.grading_cache,
+            known_packages=prepared.known_packages,
         )
 
     def program(
@@ -269,6 +273,7 @@ class Lab:
             fresh=self.fresh_setup,
         )
         environment = backend.prepare(plan, sandbox_spec(task, Phase.SETUP), on_step=on_step)
+        facts = read_environment_facts(backend, sandbox_spec(task, Phase.AGENT), environment, self.grading_cache)
         return PreparedTask(
             task=task,
             ids=ids,
@@ -277,7 +282,8 @@ class Lab:
             backend=backend,
             limits=enforced_limits(backend, task),
             base_digest=tree_digest(environment.base_tree.entries()),
-            facts=read_environment_facts(backend, sandbox_spec(task, Phase.GRADING), environment, self.grading_cache),
+            facts=facts,
+            known_packages=known_packages(task, environment, facts),
         )
 
 

@@ -85,6 +85,8 @@ class Usage:
     disk_mb: float | None
     processes: int | None
     oom_kills: int | None
+    disk_limit_mb: float | None = None
+    """The limit that `disk_mb` is compared with; None if the disk is not limited."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class ServedSandbox(ABC):
         self._kernel_ooms = count
         return replace(completed, oom=True)
 
-    def _usage(self, values: Mapping[str, str], disk_mb: float | None) -> Usage:
+    def _usage(self, values: Mapping[str, str], disk_mb: float | None, disk_limit_mb: float | None) -> Usage:
         """Build the usage from the contents of cgroup files. The command server counts what they do not state."""
         inside = [] if {"cpu", "memory", "pids"} <= values.keys() else self._usage_inside()
         cpu, memory = cpu_seconds(values.get("cpu", "")), megabytes(values.get("memory", ""))
@@ -81,6 +81,7 @@ class ServedSandbox(ABC):
             disk_mb=disk_mb,
             processes=int(pids) if pids.isdigit() else (int(inside[0]) if inside else None),
             oom_kills=(kernel_ooms or 0) + self._harness_ooms if self._harness_ooms else kernel_ooms,
+            disk_limit_mb=disk_limit_mb,
         )
 
     def _usage_inside(self) -> list[float]:

@@ -24,7 +24,8 @@ FIRST_INTERVAL_SEC = 1.0
 MAX_INTERVAL_SEC = 15.0
 GROWTH = 1.5
 
-Emit = Callable[[Phase, Usage], None]
+Emit = Callable[[Phase, Usage, Mapping[str, int]], None]
+"""Called with the phase, the usage so far, and the denied system calls so far by class."""
 
 
 @contextlib.contextmanager
@@ -96,7 +97,7 @@ class SampledBackend:
     @contextlib.contextmanager
     def open(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
         def emit(usage: Usage) -> None:
-            self._emit(spec.phase, usage)
+            self._emit(spec.phase, usage, sandbox.denied_calls())
 
         labelled = replace(spec, labels={**spec.labels, **self._labels})
         with self._backend.open(labelled, prepared) as sandbox:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
-from agentbench.core.errors import RecordError
 from agentbench.sandbox.protocol import ProcessEnd, ProcessStart
 from agentbench.tools.event_recorder import EventRecorder
 from agentbench.trace.events import Payload, ProcessFinished, ProcessStarted
@@ -20,27 +17,10 @@ class ProcessRecorder:
     def __init__(self, recorder: EventRecorder, call_id: str) -> None:
         self._recorder = recorder
         self._call_id = call_id
-        self._lock = threading.Lock()
-        self._failed: RecordError | None = None
 
     def __call__(self, process: ProcessStart | ProcessEnd) -> None:
         payload = self._started(process) if isinstance(process, ProcessStart) else self._finished(process)
-        with self._lock:
-            if self._failed is not None:
-                return
-            try:
-                self._recorder.write(payload, "agent")
-            except RecordError as error:
-                # The caller is a thread of the sandbox, which must go on reading.
-                self._failed = error
-
-    def check(self) -> None:
-        """
-        Raises:
-            RecordError: an event could not be written.
-        """
-        if self._failed is not None:
-            raise self._failed
+        self._recorder.write(payload, "agent")
 
     def _started(self, process: ProcessStart) -> Payload:
         # Rules must see the text as the log has it, or recomputed decisions could differ.

@@ -65,9 +65,7 @@ class ProgramRun:
         context, tracker = self._context, self._context.tracker
         tracker.settle()
         start = tracker.known_entries
-        processes = ProcessRecorder(context.recorder, context.call_id)
-        completed = self._run(processes)
-        processes.check()
+        completed = self._run(ProcessRecorder(context.recorder, context.call_id))
         with self._scanning:
             self._finished = True
             rest = tracker.scan()

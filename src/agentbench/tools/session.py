@@ -26,6 +26,7 @@ from agentbench.policy.breakers import READING, WRITING, Trip
 from agentbench.policy.budget import reached_cap
 from agentbench.policy.monitors import DENY_COMMANDS, PolicyMonitor
 from agentbench.policy.prices import MICRO
+from agentbench.policy.resource_alerts import ResourceAlerts
 from agentbench.policy.rule_engine import RuleEngine
 from agentbench.policy.stages import REQUEST_STAGE
 from agentbench.sandbox.protocol import Sandbox
@@ -87,6 +88,8 @@ class SessionEnvironment:
     """Refuses further model requests of a program in the sandbox."""
     shared_cap: Callable[[], tuple[TerminationCode, str] | None] = lambda: None
     """Returns why to stop when a cap shared with other attempts is spent."""
+    resource_alerts: ResourceAlerts = field(default_factory=ResourceAlerts)
+    """Shared with the resource samples of the attempt, so that nothing is reported twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +352,7 @@ class Session:
         self._program: ProgramRun | None = None
         self._close_gateway = environment.close_gateway
         self._lock = threading.RLock()
+        self._resources = environment.resource_alerts
         tracker = WorkspaceTracker(environment.sandbox, environment.base, recorder, generated=rules.generated)
         self._context = ToolContext(
             environment.sandbox, environment.workdir, tracker, rules, recorder, self._stages, limits.time_left
@@ -644,6 +648,8 @@ class Session:
             not_observed=execution.not_observed,
         )
         self._limits.last_event = self._recorder.write(finished)
+        for alert in self._resources.alerts(self._limits.last_event, finished):
+            self._recorder.write(alert, "monitor")
         self._limits.check_breakers()
         if self._limits.ended is not None:
             raise self._limits.ended

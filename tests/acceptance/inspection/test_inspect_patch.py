@@ -309,6 +309,7 @@ def test_files_outside_the_editable_globs_are_gates() -> None:
         ("requirements.txt", "requests==2\n# x\n-r other.txt\n", "requests"),
         ("requirements-dev.txt", "Foo_Bar>=1\n", "foo-bar"),
         ("pyproject.toml", '[project]\nname = "a"\ndependencies = ["attrs>=2"]\n', "attrs"),
+        ("setup.cfg", "[options]\ninstall_requires =\n  numpy>=1\n", "numpy"),
         ("package.json", '{"dependencies": {"left-pad": "1"}}', "left-pad"),
     ],
 )
@@ -317,6 +318,15 @@ def test_new_dependencies_have_the_severity_of_the_contract(path: str, text: str
     assert (finding.rule, finding.severity) == ("new_dependency", "penalty")
     assert name in finding.detail
     assert inspect_files({path: text}) == ()
+
+
+@pytest.mark.req("G-06b")
+def test_package_that_the_task_does_not_know_is_noted() -> None:
+    known = frozenset({"requests"})
+    (finding,) = inspect_files({"requirements.txt": "requests\nreqeusts\n"}, known_packages=known)
+    assert (finding.rule, finding.severity, finding.path) == ("dependency.unknown", "note", "requirements.txt")
+    assert finding.detail.endswith(": reqeusts")
+    assert inspect_files({"package.json": '{"dependencies": {"left-pad": "1"}}'}, known_packages=known) == ()
 
 
 def test_findings_are_bounded_and_gates_come_first() -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentbench.acceptance.grading_context import Finding
-from agentbench.acceptance.inspection.dependencies import added_dependencies, is_declaration
+from agentbench.acceptance.inspection.dependencies import added_dependencies, is_declaration, is_python_declaration
 from agentbench.acceptance.inspection.rule_match import RuleMatch
 from agentbench.acceptance.inspection.tampering import find_tampering, search_words
 from agentbench.acceptance.protected import BYTECODE, RUNNER_FILES, TEST_FOLDERS
@@ -58,6 +58,8 @@ class InspectedPatch:
     generated: tuple[str, ...] = ()
     new_dependencies: Literal["gate", "penalty"] | None = None
     """Severity of a new dependency. None means that new dependencies are allowed."""
+    known_packages: frozenset[str] | None = None
+    """Python packages that the task knows. None: unknown, so no package is reported as unknown."""
     graded: frozenset[bytes] | None = None
     """Paths that enter the grading replica. Code elsewhere has no effect and is not read. None means all paths."""
 
@@ -190,14 +192,21 @@ def _runs_at_startup(write: FileWrite) -> bool:
 
 
 def _dependencies(inspected: InspectedPatch) -> Iterator[Finding]:
-    if inspected.new_dependencies is None:
+    if inspected.new_dependencies is None and inspected.known_packages is None:
         return
     for write in inspected.writes:
-        if write.content is not None and is_declaration(write.path):
-            names = added_dependencies(write.path, inspected.before.get(write.path, b""), write.content)
-            if names:
-                detail = f"declares new dependencies: {', '.join(names)}"
-                yield Finding("new_dependency", inspected.new_dependencies, detail, path=path_text(write.path)[0])
+        if write.content is None or not is_declaration(write.path):
+            continue
+        names = added_dependencies(write.path, inspected.before.get(write.path, b""), write.content)
+        shown = path_text(write.path)[0]
+        if names and inspected.new_dependencies is not None:
+            detail = f"declares new dependencies: {', '.join(names)}"
+            yield Finding("new_dependency", inspected.new_dependencies, detail, path=shown)
+        if inspected.known_packages is not None and is_python_declaration(write.path):
+            unknown = [name for name in names if name not in inspected.known_packages]
+            if unknown:
+                detail = f"declares packages that no lock or index of the task contains: {', '.join(unknown)}"
+                yield Finding("dependency.unknown", "note", detail, path=shown)
 
 
 def _has_source(path: bytes, inspected: InspectedPatch) -> bool:

@@ -68,7 +68,7 @@ def run_agent(
         if metered_model is not None:
             # Scorers run code that the agent wrote; it must not reach the model.
             metered_model.close()
-        attempt.record_usage("agent", sandbox.usage())
+        attempt.record_usage("agent", sandbox.usage(), sandbox.denied_calls())
         if attempt.terms.judged_only:
             return None
         attempt.report_phase("patch")
@@ -115,6 +115,7 @@ def _open_session(
             task.task.turns,
             (lambda: None) if metered_model is None else metered_model.close,
             shared_cap_reached,
+            attempt.resource_alerts,
         ),
         rules,
         SessionLog(attempt.log, attempt.blobs),

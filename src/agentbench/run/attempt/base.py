@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from agentbench.acceptance.grading_context import GradingContext
@@ -23,6 +23,7 @@ from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.core.text import printable
 from agentbench.policy.costs import Rates
 from agentbench.policy.headroom import Headroom, spendable
+from agentbench.policy.resource_alerts import ResourceAlerts
 from agentbench.policy.termination import category_of
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.schema import Model
@@ -96,6 +97,7 @@ class Attempt(ABC):
         self.secrets: RepositorySecrets | None = None
         """Secrets of the base repository, which everything in the folder is redacted of; None before it was searched."""
         self.agent_sec = 0.0
+        self.resource_alerts = ResourceAlerts()
 
     @abstractmethod
     def run(self) -> None:
@@ -126,8 +128,8 @@ class Attempt(ABC):
     def sampled(self, backend: Backend) -> SampledBackend:
         """Wrap a backend so that its sandboxes are sampled into the log and labelled with the run."""
 
-        def sample(phase: Phase, usage: Usage) -> None:
-            self.record_usage(phase.value, usage)
+        def sample(phase: Phase, usage: Usage, denied_calls: Mapping[str, int]) -> None:
+            self.record_usage(phase.value, usage, denied_calls)
 
         return SampledBackend(backend, sample, labels={"run": self.folder.run_id})
 
@@ -140,16 +142,20 @@ class Attempt(ABC):
         self.rules = replace(self.rules, caps=replace(caps, budget=budget))
         self.account.reserve(reserve)
 
-    def record_usage(self, phase: str, usage: Usage) -> None:
-        """Log the resources that a phase used."""
+    def record_usage(self, phase: str, usage: Usage, denied_calls: Mapping[str, int]) -> None:
+        """Log the resources that a phase used and the system calls it was denied, with an alert for each problem."""
         sample = ResourceSample(
             phase=phase,
             cpu_us=None if usage.cpu_sec is None else int(usage.cpu_sec * US),
             memory_bytes=None if usage.memory_peak_mb is None else int(usage.memory_peak_mb * MIB),
             disk_bytes=None if usage.disk_mb is None else int(usage.disk_mb * MIB),
             processes=usage.processes,
+            oom_kills=usage.oom_kills,
+            disk_limit_bytes=None if usage.disk_limit_mb is None else int(usage.disk_limit_mb * MIB),
+            denied_calls=dict(denied_calls),
         )
-        self.log.append(sample, "monitor")
+        for alert in self.resource_alerts.alerts(self.log.append(sample, "monitor"), sample):
+            self.log.append(alert, "monitor")
 
     def grading_context(self, prepared: PreparedTask) -> GradingContext:
         context = self.lab.grading_context(prepared)

@@ -13,6 +13,7 @@ from agentbench.contract.lock import Lock, LockedSource
 from agentbench.contract.schema import Environment, Repo
 from agentbench.core.ids import now_iso
 from agentbench.core.protocol import PROTOCOL_SEED, SEED_DEVIATION
+from agentbench.core.reasons import Observability
 from agentbench.record.manifest import (
     Entrypoints,
     ExecutedCommand,
@@ -174,8 +175,10 @@ def _repository(row: PlanRow) -> RepositoryPlan:
 
 
 def _observed(attempt: Attempt, task: PreparedTask, program: ProgramLayer | None) -> Observed:
-    row = attempt.row
-    prepared = task.environment
+    row, prepared = attempt.row, task.environment
+    # Agents that work through tools start no program of their own.
+    is_program = attempt.observability not in {None, Observability.TOOLS}
+    problem = task.facts.observation_problem if is_program else None
     details = prepared.details
     return Observed(
         snapshot=task.snapshot.digest,
@@ -210,6 +213,8 @@ def _observed(attempt: Attempt, task: PreparedTask, program: ProgramLayer | None
         started_at=now_iso(),
         agent_program={} if program is None else program.described(),
         repository_secrets=_repository_secrets(attempt.secrets),
+        program_commands=("not_observed" if problem else "observed") if is_program else None,
+        program_commands_why=problem or "",
         notes=(*task.limits.notes, *_network_notes(row), *_lock_notes(row, prepared.backend)),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agentbench.acceptance.validation import baseline
 from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.core.errors import BaselineNotFailing, HarnessError, LockMismatch, TaskError
@@ -70,6 +72,7 @@ def prepare(attempt: Attempt) -> PreparedTask:
 
     prepared = attempt.lab.prepare(attempt.row.task, record_step)
     attempt.env_digest = prepared.environment.digest
+    attempt.rules = replace(attempt.rules, known_packages=prepared.known_packages)
     if not attempt.setup_steps:
         attempt.setup_steps += prepared.environment.steps
         for index, step in enumerate(attempt.setup_steps):

@@ -67,7 +67,9 @@ class BwrapSandbox(ServedSandbox):
     def usage(self) -> Usage:
         report = self._spawned.wait(0) if self._channel.why else None
         values = {key: self._read(key, report) for key in self._files if key != "memory_stat"}
-        return self._usage(values, self._disk_mb())
+        size = os.fstatvfs(self._spawned.upper_fd)
+        disk_mb = self._disk_mb()
+        return self._usage(values, disk_mb, None if disk_mb is None else size.f_blocks * size.f_frsize / MIB)
 
     def close(self) -> None:
         if self._closed:

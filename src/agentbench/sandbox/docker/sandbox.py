@@ -87,7 +87,7 @@ class DockerSandbox(ServedSandbox):
     def usage(self) -> Usage:
         meter = self._container.meter
         disk_mb = meter.layer()[0] if self._seeded is None else self._tmpfs_mb(*self._seeded)
-        return self._usage(meter.values(), disk_mb)
+        return self._usage(meter.values(), disk_mb, self._container.limits.disk_mb)
 
     def enforce_disk_limit(self) -> None:
         """End the container if it exceeds its disk or file limit."""

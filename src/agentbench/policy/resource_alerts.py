@@ -1,0 +1,92 @@
+"""Alerts about resources and system calls: out of memory, a full disk, denied calls.
+
+They are observations, not decisions: every alert is a note that follows from the event it points to, and recomputing the
+decisions of an attempt checks that it does.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+
+from agentbench.trace.events import MonitorAlert, Payload, ResourceSample, ToolCallFinished
+
+RESOURCE = "resource"
+SYSCALL = "syscall"
+OBSERVING_MONITORS = frozenset({RESOURCE, SYSCALL})
+OUT_OF_MEMORY = "out_of_memory"
+DISK_FULL = "disk_full"
+FULL_PERCENT = 99
+"""Share of the disk limit from which the disk counts as full."""
+
+_NO_SPACE = re.compile(r"No space left on device|more than its disk limit")
+
+_Key = tuple[str, str]
+
+
+def resource_observations(payload: Payload) -> Mapping[_Key, tuple[str, Mapping[str, int]]]:
+    """Return what an event shows: (monitor, rule) -> (detail, signals)."""
+    match payload:
+        case ResourceSample():
+            return {**_memory(payload), **_disk(payload), **_denied(payload)}
+        case ToolCallFinished() if not payload.ok and _NO_SPACE.search(payload.stdout.text + payload.stderr.text):
+            return {(RESOURCE, DISK_FULL): ("the output of a failed command reports a full disk", {})}
+        case _:
+            return {}
+
+
+def _memory(sample: ResourceSample) -> Mapping[_Key, tuple[str, Mapping[str, int]]]:
+    if not sample.oom_kills:
+        return {}
+    detail = f"out of memory: {sample.oom_kills} processes were killed"
+    return {(RESOURCE, OUT_OF_MEMORY): (detail, {"oom_kills": sample.oom_kills})}
+
+
+def _disk(sample: ResourceSample) -> Mapping[_Key, tuple[str, Mapping[str, int]]]:
+    used, limit = sample.disk_bytes, sample.disk_limit_bytes
+    if used is None or not limit or used * 100 < limit * FULL_PERCENT:
+        return {}
+    detail = f"disk full: {used} of {limit} bytes are used"
+    return {(RESOURCE, DISK_FULL): (detail, {"disk_bytes": used, "limit_bytes": limit})}
+
+
+def _denied(sample: ResourceSample) -> Mapping[_Key, tuple[str, Mapping[str, int]]]:
+    return {
+        (SYSCALL, name): (f"the sandbox denied {count} system calls of the class {name}", {"denied": count})
+        for name, count in sorted(sample.denied_calls.items())
+        if count
+    }
+
+
+class ResourceAlerts:
+    """Reports each observation once per phase. Later samples have the current counts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reported: set[tuple[str, _Key]] = set()
+
+    def alerts(self, seq: int, payload: Payload) -> tuple[MonitorAlert, ...]:
+        """Return the alerts that event `seq` gives rise to."""
+        phase = payload.phase if isinstance(payload, ResourceSample) else "agent"
+        found = resource_observations(payload)
+        with self._lock:
+            new = [key for key in found if (phase, key) not in self._reported]
+            self._reported.update((phase, key) for key in new)
+        return tuple(_alert(key, seq, *found[key]) for key in new)
+
+
+def _alert(key: _Key, seq: int, detail: str, signals: Mapping[str, int]) -> MonitorAlert:
+    monitor, rule = key
+    return MonitorAlert(
+        monitor=monitor, severity="note", rule=rule, detail=detail, evidence=[seq], signals=dict(signals)
+    )
+
+
+def alert_problem(alert: MonitorAlert, evidence: Mapping[int, Payload]) -> str | None:
+    """Return why an alert does not follow from the event it points to; None if it does."""
+    payload = evidence.get(alert.evidence[0]) if len(alert.evidence) == 1 else None
+    found = None if payload is None else resource_observations(payload).get((alert.monitor, alert.rule))
+    if found is None or alert.severity != "note" or alert.signals != dict(found[1]):
+        return f"{alert.monitor} {alert.rule}: this alert does not follow from the event it points to"
+    return None

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+
+from agentbench.policy.recheck import recheck
+from agentbench.policy.resource_alerts import ResourceAlerts
+from agentbench.policy.rule_engine import Limits
+from agentbench.trace.chain import Event
+from agentbench.trace.events import Excerpt, MonitorAlert, Payload, ResourceSample, ToolCallFinished
+
+pytestmark = [pytest.mark.req("M-01b"), pytest.mark.synthetic]
+
+LIMIT = 64 << 20
+SAMPLE = ResourceSample(
+    phase="agent", disk_bytes=LIMIT, disk_limit_bytes=LIMIT, oom_kills=2, denied_calls={"mount": 3, "keys": 0}
+)
+FULL = Excerpt(text="dd: error writing 'x': No space left on device\n")
+
+
+def raised(payload: Payload) -> list[tuple[str, str, dict[str, int]]]:
+    return [(alert.monitor, alert.rule, alert.signals) for alert in ResourceAlerts().alerts(7, payload)]
+
+
+def problems(*payloads: Payload) -> list[str]:
+    events = [Event(seq, seq, payload.type, "monitor", payload, "", "") for seq, payload in enumerate(payloads, 1)]
+    return recheck(events, Limits())
+
+
+def test_sample_gives_one_alert_per_problem() -> None:
+    assert raised(SAMPLE) == [
+        ("resource", "out_of_memory", {"oom_kills": 2}),
+        ("resource", "disk_full", {"disk_bytes": LIMIT, "limit_bytes": LIMIT}),
+        ("syscall", "mount", {"denied": 3}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        ResourceSample(phase="agent", disk_bytes=LIMIT // 2, disk_limit_bytes=LIMIT, oom_kills=0),
+        ResourceSample(phase="agent", disk_bytes=LIMIT),
+        ToolCallFinished(call_id="c1", tool="run", ok=True, duration_us=1, stderr=FULL),
+    ],
+)
+def test_ordinary_use_gives_no_alert(payload: Payload) -> None:
+    assert raised(payload) == []
+
+
+def test_failed_command_that_reports_a_full_disk_gives_an_alert() -> None:
+    failed = ToolCallFinished(call_id="c1", tool="run", ok=False, duration_us=1, stderr=FULL)
+    assert raised(failed) == [("resource", "disk_full", {})]
+
+
+def test_problem_is_reported_once_per_phase() -> None:
+    alerts = ResourceAlerts()
+    assert len(alerts.alerts(1, SAMPLE)) == 3
+    assert alerts.alerts(2, SAMPLE.model_copy(update={"oom_kills": 3})) == ()
+    assert len(alerts.alerts(3, SAMPLE.model_copy(update={"phase": "oracle"}))) == 3
+
+
+def test_alerts_that_follow_from_their_evidence_verify() -> None:
+    assert problems(SAMPLE, *ResourceAlerts().alerts(1, SAMPLE)) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rule": "keys"},
+        {"signals": {"denied": 4}},
+        {"severity": "gate"},
+        {"evidence": []},
+        {"evidence": [2]},
+    ],
+)
+def test_invented_alert_is_reported(change: dict[str, object]) -> None:
+    alert = MonitorAlert(
+        monitor="syscall", severity="note", rule="mount", detail="", evidence=[1], signals={"denied": 3}
+    )
+    assert problems(SAMPLE, alert) == []
+    (problem,) = problems(SAMPLE, alert.model_copy(update=change))
+    assert "does not follow from the event it points to" in problem
