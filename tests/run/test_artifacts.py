@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from agentbench.record.attempt_folder import AttemptFolder
+from agentbench.run.attempt import kept_workspace
 from agentbench.trace.log import read_events
 from agentbench.tree.folder import FolderTree
 from agentbench.tree.memory import MemoryTree
@@ -109,3 +111,69 @@ def test_conversation_of_a_program_is_redacted(ab: Ab, tmp_path: Path) -> None:
     assert asked["text"].startswith("[redacted:MY_TOKEN:")
     assert asked["text"].endswith(" how much?")
     assert (answered["role"], answered["text"], answered["parent"]) == ("assistant", "42\n", 0)
+
+
+HOSTILE = """
+echo 42 > answer.txt
+printf 'key = %s\\n' tok-9f8e7d6c5b4a > src/config.py
+ln -s ../answer.txt src/inside; ln -s /etc/passwd outside; ln -s ../../../etc up
+mkfifo pipe; chmod +x src/mod.py
+mkdir -p .git/hooks sub/.git; echo evil > .git/hooks/post-checkout; echo evil > sub/.git/config
+mkdir build; head -c 17000000 /dev/zero > build/large; echo x > tok-9f8e7d6c5b4a.txt
+"""
+
+
+@pytest.mark.req("E-09d", "E-10a", "E-11")
+def test_kept_workspace_is_bounded_redacted_and_safe(ab: Ab, tmp_path: Path) -> None:
+    more = "artifacts: {keep_workspace: true, redact: [MY_TOKEN]}\n"
+    task = make_task(tmp_path / "task", more=more)
+    environment = {"MY_TOKEN": "tok-9f8e7d6c5b4a"}
+    arguments = ("--agent", "command", "--agent-command", HOSTILE)
+    ran = ab("run-task", "--task", task, "--json", *arguments, env=environment)
+    assert ran.record["result"]["passed"], ran.stderr
+    folder, run = attempt_folder(ran), ran.json["run_dir"]
+    kept = {path.relative_to(folder / "repo").as_posix() for path in (folder / "repo").rglob("*")}
+    assert kept == {"answer.txt", "src", "src/mod.py", "src/config.py", "src/inside"}
+    assert (folder / "repo/answer.txt").read_text() == "42\n"
+    assert (folder / "repo/src/inside").readlink() == Path("../answer.txt")
+    assert (folder / "repo/src/mod.py").stat().st_mode & 0o777 == 0o755
+    assert (folder / "repo/src/config.py").read_text().startswith("key = [redacted:MY_TOKEN:")
+    listed = json.loads((folder / "meta/workspace.json").read_text())
+    assert listed["redacted"] == ["src/config.py"]
+    reasons = {item["path"]: item["reason"] for item in listed["omitted"]}
+    assert "absolute" in reasons["outside"]
+    assert "outside the workspace" in reasons["up"]
+    assert reasons["pipe"] == "neither a readable file nor a symlink"
+    assert ".git" in reasons["sub/.git/config"]
+    assert "larger than" in reasons["build/large"]
+    assert any("name contains a secret" in reason for reason in reasons.values())
+    texts = (file.read_bytes() for file in Path(run).rglob("*") if file.is_file() and not file.is_symlink())
+    assert not any(b"tok-9f8e7d6c5b4a" in text for text in texts)
+    assert ab("verify", run).code == 0
+
+    (folder / "repo/.git").mkdir()
+    planted = ab("verify", run)
+    assert planted.code == 1
+    assert "repo" in planted.stdout
+    (folder / "repo/.git").rmdir()
+    assert ab("retain", run, "--approved-by", "me", "--reason", "old").code == 0
+    assert not (folder / "repo").exists()
+    assert ab("verify", run).code == 0
+
+
+@pytest.mark.req("E-09d")
+def test_workspace_is_not_kept_unless_asked(ab: Ab, task: Path) -> None:
+    folder = attempt_folder(ab.by_command(task, "echo 42 > answer.txt"))
+    assert not (folder / "repo").exists()
+    assert not (folder / "meta/workspace.json").exists()
+
+
+def test_limits_of_the_copy_cut_generated_files_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_workspace, "MAX_FILES", 2)
+    folder = AttemptFolder(tmp_path, "tasks/t", "01", "t", 1, 1)
+    folder.make()
+    tree = MemoryTree({b"a.pyc": b"1", b"b.py": b"2", b"c.py": b"3", b"d.py": b"4"})
+    kept_workspace.keep_workspace(folder, tree, ["*.pyc"])
+    assert sorted(path.name for path in (folder.path / "repo").iterdir()) == ["b.py", "c.py"]
+    listed = json.loads((folder.path / "meta/workspace.json").read_text())
+    assert [item["path"] for item in listed["omitted"]] == ["d.py", "a.pyc"]

@@ -13,7 +13,7 @@ Examples:
 
 Without --approved-by and --reason this only shows what would be deleted. Kept: records, hash chains, manifests, graded
 patches and the digests of everything else, so `ab verify` and comparisons still work. Deleted: blobs, logs, patches of
-single steps and what `ab replay` needs. Only a run that verifies can be reduced.
+single steps, kept workspaces and what `ab replay` needs. Only a run that verifies can be reduced.
 """
 
 

@@ -3,7 +3,8 @@
 Each part is compared with another (←):
 
     events.jsonl     chain and closing record; head and length ← attempt_sealed and the record
-    every file       ← meta/files.json ← attempt_sealed.files_sha256 (repo/ is a copy, not evidence)
+    every file       ← meta/files.json ← attempt_sealed.files_sha256
+    repo/            ← meta/workspace.json, if the workspace was kept
     manifest.json    ← identity_bound.manifest_sha256
     blobs/<sha256>   ← its name; every blob that an event refers to exists
     the patch        ← patch_extracted.sha256 and the record
@@ -13,6 +14,8 @@ Each part is compared with another (←):
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +26,16 @@ from agentbench.core.canonical import CanonicalError, Json, parse_canonical, sha
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import RunStatus
 from agentbench.policy.monitors import RuleSet
-from agentbench.record.attempt_folder import EVENTS, FILES, MANIFEST, content, evidence_files, hash_file
+from agentbench.record.attempt_folder import (
+    EVENTS,
+    FILES,
+    MANIFEST,
+    WORKSPACE,
+    WORKSPACE_LIST,
+    content,
+    evidence_files,
+    hash_file,
+)
 from agentbench.record.manifest import Manifest, read_manifest
 from agentbench.record.manifest_problems import manifest_problems
 from agentbench.record.recompute import Recomputed, StoredEvidence
@@ -34,6 +46,9 @@ from agentbench.trace.events import AttemptSealed
 from agentbench.trace.json_safe import valid_utf8
 from agentbench.trace.log import read_events
 from agentbench.trace.verify import ChainReport, Kind, Problem, verify_log
+from agentbench.tree.entry import tree_digest
+from agentbench.tree.folder import FolderTree
+from agentbench.tree.limits import TreeTooLarge
 
 Recompute = Callable[[Iterable[Event], Manifest, AttemptRecord, StoredEvidence], Recomputed]
 """Recomputes the verdict and the decisions of breakers, and returns how the record and the log differ from them."""
@@ -134,6 +149,7 @@ class _AttemptAuditor:
         recompute = self.terms.recompute
         log_is_sound = self._check_log()
         self._check_files()
+        self._check_workspace()
         self._check_blobs()
         if not log_is_sound or self.record is None:
             return
@@ -203,6 +219,16 @@ class _AttemptAuditor:
                 self.report("appended", name, "the file was added after the attempt was sealed")
             elif hash_file(self.folder / present[name])[0] != listed[name]:
                 self.report("changed", name, "the content differs from what was sealed")
+
+    def _check_workspace(self) -> None:
+        """Compare the kept copy of the workspace with its digest. A folder that the attempt did not keep is not evidence."""
+        data, copy = content(self.folder / WORKSPACE_LIST), self.folder / WORKSPACE
+        if data is None:
+            return
+        if not os.path.lexists(copy):
+            self.report("removed", WORKSPACE, "the copy of the workspace is missing")
+        elif _kept_digest(data) != _copy_digest(copy):
+            self.report("changed", WORKSPACE, "the copy of the workspace differs from what was kept")
 
     def _check_blobs(self) -> None:
         for name, seq in self.trace.blobs.items():
@@ -301,6 +327,25 @@ class _AttemptAuditor:
                 self.report(
                     "inconsistent", EVENTS, f"{name} is {decided.get(name)} in the trace, {value} in the record"
                 )
+
+
+def _kept_digest(data: bytes) -> str:
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return ""
+    return str(value.get("tree")) if isinstance(value, dict) else ""
+
+
+def _copy_digest(copy: Path) -> str:
+    # Tree listings leave `.git` out, and the copy never has one.
+    if copy.is_symlink() or not copy.is_dir() or os.path.lexists(copy / ".git"):
+        return "changed"
+    try:
+        with FolderTree.at(copy) as tree:
+            return tree_digest(tree.entries())
+    except (OSError, TreeTooLarge):
+        return "unreadable"
 
 
 def _scorable(record: AttemptRecord) -> bool:

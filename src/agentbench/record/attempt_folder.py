@@ -5,7 +5,7 @@
       manifest.json    the plan and the observed environment
       events.jsonl     the attempt's chain
       logs/  agent/  diffs/  meta/  blobs/
-      repo/            optional copy of the final tree; not evidence
+      repo/            optional copy of the workspace; meta/workspace.json has its digest
       meta/record.json the record that the chain seals
       meta/files.json  every evidence file with its digest
 
@@ -38,7 +38,9 @@ FINAL_PATCH = "diffs/final.patch"
 RECORD = "meta/record.json"
 FILES = "meta/files.json"
 SUBFOLDERS = ("logs", "agent", "diffs", "meta")
-NOT_EVIDENCE = frozenset({"repo"})
+WORKSPACE = "repo"
+WORKSPACE_LIST = "meta/workspace.json"
+NOT_EVIDENCE = frozenset({WORKSPACE})
 
 _TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _CHUNK = 1 << 20

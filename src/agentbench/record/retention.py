@@ -6,6 +6,7 @@ comparisons depend on. Blobs, logs, per-step patches, copies of trees and the fi
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,16 @@ from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import now_iso
-from agentbench.record.attempt_folder import EVENTS, FILES, FINAL_PATCH, MANIFEST, NOT_EVIDENCE, RECORD, evidence_files
+from agentbench.record.attempt_folder import (
+    EVENTS,
+    FILES,
+    FINAL_PATCH,
+    MANIFEST,
+    NOT_EVIDENCE,
+    RECORD,
+    WORKSPACE,
+    evidence_files,
+)
 from agentbench.trace.events import AttemptSealed, RunClosed, RunReduced
 from agentbench.trace.log import EventLog, read_events
 
@@ -39,7 +49,7 @@ def plan_reduction(run: Path) -> Reduction:
     Raises:
         RecordError: the run cannot be read.
     """
-    sizes = [path.stat().st_size for path in _deletable_files(run)]
+    sizes = [path.lstat().st_size for path in _deletable_files(run)]
     return Reduction(len(sizes), sum(sizes))
 
 
@@ -90,6 +100,9 @@ def _remove(run: Path) -> None:
 def _deletable_files(run: Path) -> Iterator[Path]:
     for folder in _attempt_folders(run):
         yield from (folder / name for name in evidence_files(folder) if reducible(name))
+        for base, folders, files in os.walk(folder / WORKSPACE):
+            links = (name for name in folders if Path(base, name).is_symlink())
+            yield from (Path(base, name) for name in (*files, *links))
 
 
 def _attempt_folders(run: Path) -> Iterator[Path]:

@@ -17,6 +17,7 @@ from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.models.gateway.server import Gateway
 from agentbench.models.metered_model import MeteredModel
 from agentbench.run.attempt.base import Attempt
+from agentbench.run.attempt.kept_workspace import keep_workspace
 from agentbench.run.attempt.patch import extract_patch, run_task_scorers
 from agentbench.run.lab import PreparedTask
 from agentbench.run.operator import FileOperator
@@ -73,6 +74,9 @@ def run_agent(
             return None
         attempt.report_phase("patch")
         patch = extract_patch(attempt, prepared, sandbox)
+        task = attempt.row.task.task
+        if task.artifacts.keep_workspace:
+            keep_workspace(attempt.folder, sandbox.tree(), task.oracle.generated)
         run_task_scorers(attempt, Workspace(prepared.environment.base_tree, sandbox.tree(), patch, sandbox.run))
         return patch
 
