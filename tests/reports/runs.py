@@ -111,6 +111,8 @@ def record(task: str = "toy", kind: str = "pass", repeat: int = 1, **more: Any) 
         "components": Components(correctness=float(passed), validity=1, safety=1, efficiency=0.9),
         "tags": ()
         if passed
+        else (Tag(id="policy.scope", gate=Gate.G4, evidence=(41,), attributes={"rule": "scope.write"}),)
+        if kind == "policy"
         else (Tag(id="acceptance.unit", gate=Gate.G3, evidence=(41,), attributes={"check": "unit"}),),
         "termination": TerminationRecord(code=ending.get(kind, TerminationCode.AGENT_STOPPED), rationale="it ended"),
         "limits": LimitsRecord(timeout_sec=900, tool_timeout_sec=120),

@@ -7,12 +7,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agentbench.cli.adjudicate import command
+from agentbench.core.canonical import Json, canonical
 from agentbench.core.errors import InputError
+from agentbench.core.reasons import Gate
 from agentbench.record.audit import verify_run
+from agentbench.record.schema import Tag
 from agentbench.reports.adjudications import read_adjudications
 from agentbench.reports.sources import open_run
 from agentbench.reports.summary import summarise
 from agentbench.reports.summary_markdown import as_markdown
+from agentbench.verdict.taxonomy import taxonomy
 from tests.record.samples import whole_run
 from tests.reports.runs import record, run_dir
 
@@ -56,13 +60,14 @@ def test_adjudications_are_counted_per_category_with_minutes(run: Path) -> None:
             category.false_positive.count,
             category.false_positive.total,
             category.false_negative.count,
+            category.false_negative.total,
         )
         for category in summary.error_rates
     }
-    assert counts == {"TESTS_FAILED": (1, 2, 0), "invariant_violation": (0, 0, 1)}
+    assert counts == {"acceptance.unit": (1, 2, 0, 1), "invariant_violation": (0, 0, 1, 1)}
     text = as_markdown(summary)
-    assert "4 adjudications, 18.5 minutes of review" in text
-    assert "| `TESTS_FAILED` | 1 of 2 |" in text
+    assert "4 adjudications of 4 attempts, 18.5 minutes of review. Not in the rates: 1 undecidable." in text
+    assert "| `acceptance.unit` | 1 of 2 |" in text
     assert (run / "attempts.jsonl").read_bytes() == before, "verdicts must not change"
 
 
@@ -72,6 +77,70 @@ def test_later_adjudication_of_a_reviewer_replaces_the_earlier(run: Path) -> Non
     adjudicate(run, "--attempt", "a", "--truth", "correct", "--minutes", 1, "--reviewer", "other")
     assert [adjudication.truth for adjudication in read_adjudications(run)] == ["incorrect", "correct"]
     assert len((run / "adjudications.jsonl").read_bytes().splitlines()) == 3
+
+
+def counts(run: Path) -> dict[str, tuple[int, int, int, int]]:
+    """Return false positives of flagged and false negatives of actual attempts by category."""
+    return {
+        category.category: (
+            *(category.false_positive.count, category.false_positive.total),
+            *(category.false_negative.count, category.false_negative.total),
+        )
+        for category in summarise(open_run(run)).error_rates
+    }
+
+
+@pytest.mark.req("A-05")
+def test_category_that_differs_from_the_rejection_counts_on_both_sides(run: Path) -> None:
+    found = ("--category", "invariant_violation", "--category", "policy.scope")
+    assert adjudicate(run, "--attempt", "a", "--truth", "incorrect", *found, "--minutes", 1).exit_code == 0
+    adjudicate(run, "--attempt", "d", "--truth", "incorrect", "--minutes", 1)
+    assert counts(run) == {
+        "acceptance.unit": (1, 1, 0, 0),
+        "invariant_violation": (0, 0, 1, 1),
+        "policy.scope": (0, 1, 1, 2),
+    }
+
+
+@pytest.mark.req("A-05")
+def test_disputed_attempt_is_counted_apart(run: Path) -> None:
+    for reviewer, truth in (("r", "correct"), ("s", "incorrect")):
+        adjudicate(run, "--attempt", "a", "--truth", truth, "--minutes", 1, "--reviewer", reviewer)
+    assert counts(run) == {}
+    summary = summarise(open_run(run))
+    assert "2 adjudications of 1 attempt, 2 minutes of review. Not in the rates: 1 disputed" in as_markdown(summary)
+
+
+def test_adjudications_of_older_versions_are_mapped(run: Path) -> None:
+    line: dict[str, Json] = {
+        "adjudication_id": "1",
+        "at": "",
+        "minutes": 1,
+        "note": "",
+        "reviewer": "r",
+        "schema_version": 1,
+    }
+    old: list[dict[str, Json]] = [
+        {"attempt_id": "01-a-1", "truth": "correct", "category": "TESTS_FAILED"},
+        {"attempt_id": "01-b-1", "truth": "incorrect", "category": "TESTS_FAILED"},
+        {"attempt_id": "01-c-1", "truth": "incorrect", "category": "looks odd"},
+    ]
+    (run / "adjudications.jsonl").write_bytes(b"".join(canonical({**line, **more}) + b"\n" for more in old))
+    assert counts(run) == {"acceptance.unit": (1, 2, 0, 1)}
+    assert "1 with a category outside the taxonomy" in as_markdown(summarise(open_run(run)))
+
+
+def test_defect_without_a_decision_needs_a_category(tmp_path: Path) -> None:
+    undecided = (Tag(id="evaluation_error", gate=Gate.G3, evidence=(1,)),)
+    run = run_dir(tmp_path / "run", [record("e", "error", tags=undecided)])
+    result = adjudicate(run, "--attempt", "e", "--truth", "incorrect", "--minutes", "1")
+    assert isinstance(result.exception, InputError)
+    assert "an attempt without a decision needs --category" in result.exception.message
+
+
+def test_help_lists_every_category() -> None:
+    shown = adjudicate("--help").output
+    assert [category for category in taxonomy() if category not in shown] == []
 
 
 def test_list_shows_waiting_attempts(run: Path) -> None:
@@ -87,6 +156,18 @@ def test_list_shows_waiting_attempts(run: Path) -> None:
     [
         (["--attempt", "missing", "--truth", "correct", "--minutes", "1"], "no finished attempt matches"),
         (["--attempt", "c", "--truth", "incorrect", "--minutes", "1"], "needs --category"),
+        (
+            ["--attempt", "c", "--truth", "incorrect", "--category", "invarient_violation", "--minutes", "1"],
+            "unknown category 'invarient_violation' (did you mean `invariant_violation`?)",
+        ),
+        (
+            ["--attempt", "a", "--truth", "incorrect", "--category", "TESTS_FAILED", "--minutes", "1"],
+            "unknown category",
+        ),
+        (
+            ["--attempt", "a", "--truth", "correct", "--category", "build.failed", "--minutes", "1"],
+            "was not rejected with build.failed",
+        ),
         (["--truth", "correct"], "--attempt, --truth and --minutes are required"),
         (["--attempt", "a", "--truth", "correct", "--minutes", "1", "--note", "x" * 20_000], "note"),
         (["--attempt", "a", "--truth", "correct", "--minutes", "nan"], "minutes"),
@@ -115,5 +196,5 @@ def test_incomplete_line_is_dropped_and_invalid_line_is_reported(run: Path) -> N
 def test_adjudications_do_not_affect_verification(tmp_path: Path) -> None:
     run = whole_run(tmp_path / "runs")
     (first, *_) = open_run(run).rows
-    adjudicate(run, "--attempt", first.attempt_id, "--truth", "correct", "--minutes", 1, "--category", "x")
+    adjudicate(run, "--attempt", first.attempt_id, "--truth", "correct", "--minutes", 1)
     assert verify_run(run).ok

@@ -7,21 +7,36 @@ from agentbench.statistics.error_rates import Case, error_rates
 pytestmark = pytest.mark.synthetic
 
 
+def case(flagged: str = "", actual: str = "") -> Case:
+    """Return a case; an empty text means passed, or correct."""
+    return Case(frozenset(flagged.split()), frozenset(actual.split()))
+
+
 @pytest.mark.req("A-05")
-def test_error_rates_are_per_category() -> None:
-    cases = [Case("TESTS_FAILED", passed=False, correct=False)] * 8
-    cases += [Case("TESTS_FAILED", passed=False, correct=True)] * 2
-    cases += [Case("TIMEOUT", passed=False, correct=True)]
-    cases += [Case("invariant_violation", passed=True, correct=False)] * 3
-    cases += [Case("invariant_violation", passed=False, correct=False)]
-    cases += [Case("", passed=True, correct=True)] * 5
+def test_both_rates_of_a_category_count_the_same_kind_of_attempt() -> None:
+    cases = [case("unit", "unit")] * 8
+    cases += [case("unit")] * 2
+    cases += [case("timeout")]
+    cases += [case(actual="invariant")] * 3
+    cases += [case("invariant unit", "invariant unit")]
+    cases += [case("unit", "invariant")]
+    cases += [case()] * 5
     rates = {category.category: category for category in error_rates(cases)}
-    assert list(rates) == ["TESTS_FAILED", "TIMEOUT", "invariant_violation"]
-    tests = rates["TESTS_FAILED"]
-    assert (tests.false_positive.count, tests.false_positive.total) == (2, 10)
-    assert (tests.false_negative.count, tests.false_negative.total) == (0, 8)
-    assert tests.false_positive.interval is not None
-    assert tests.false_positive.interval.low == pytest.approx(0.0567, abs=1e-4)
-    escaped = rates["invariant_violation"]
-    assert (escaped.false_negative.count, escaped.false_negative.total) == (3, 4)
-    assert rates["TIMEOUT"].false_negative.interval is None
+    assert list(rates) == ["invariant", "timeout", "unit"]
+    unit = rates["unit"]
+    assert (unit.false_positive.count, unit.false_positive.total, unit.correct_rejected) == (3, 12, 2)
+    assert (unit.false_negative.count, unit.false_negative.total) == (0, 9)
+    invariant = rates["invariant"]
+    assert (invariant.false_positive.count, invariant.false_positive.total) == (0, 1)
+    assert (invariant.false_negative.count, invariant.false_negative.total, invariant.defects_passed) == (4, 5, 3)
+    assert rates["timeout"].false_negative.interval is None
+    for category in rates.values():
+        right = category.false_positive.total - category.false_positive.count
+        assert right == category.false_negative.total - category.false_negative.count
+
+
+@pytest.mark.req("A-05")
+def test_rates_have_wilson_intervals() -> None:
+    (category,) = error_rates([case("unit", "unit")] * 8 + [case("unit")] * 2)
+    assert category.false_positive.interval is not None
+    assert category.false_positive.interval.low == pytest.approx(0.0567, abs=1e-4)

@@ -11,25 +11,48 @@ import click
 from agentbench.cli.options import json_option
 
 if TYPE_CHECKING:
-    from agentbench.reports.record_rows import Row
+    from agentbench.record.schema import AttemptRecord
+    from agentbench.reports.sources import Run
 
 EPILOG = """\b
 Examples:
-  ab adjudicate RUN --attempt 01J… --truth correct --minutes 6 ab adjudicate RUN --attempt 01J… --truth incorrect
-  --category invariant_violation --minutes 12 --note "loses the last row" ab adjudicate RUN --list
+  ab adjudicate RUN --attempt 01J… --truth correct --minutes 6
+  ab adjudicate RUN --attempt toy-median --truth incorrect \\
+      --category invariant_violation --minutes 12 --note "loses the last row"
+  ab adjudicate RUN --list
 
-`ab report summary` then shows false positives (correct but rejected) and false negatives (a defect that passed) per
-category, with the minutes of review.
+`ab report summary` then shows, per category, false positives (rejected with the category without having it) and
+false negatives (not rejected with the category though they have it), with the minutes of review.
 """
 
 
-@click.command(epilog=EPILOG)
+class AdjudicateCommand(click.Command):
+    """A command whose help lists the categories. They are read only when help is shown."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from agentbench.verdict.taxonomy import taxonomy
+
+        with formatter.section("Categories"):
+            formatter.write_dl([(kind.id, kind.description) for kind in taxonomy().values()])
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(cls=AdjudicateCommand, epilog=EPILOG)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--attempt", metavar="ID", help="Attempt id (see `ab show`), TASK or TASK@REPEAT.")
 @click.option(
-    "--truth", type=click.Choice(["correct", "incorrect", "undecidable"]), help="Whether the patch is correct."
+    "--truth",
+    type=click.Choice(["correct", "incorrect", "undecidable"]),
+    help="Whether the attempt should have passed.",
 )
-@click.option("--category", help="Kind of error [default: the failure reason]. Required for a defect that passed.")
+@click.option(
+    "--category",
+    "categories",
+    multiple=True,
+    metavar="ID",
+    help="What is wrong with the patch, from the list below; repeat it for all that apply [default: what the attempt "
+    "was rejected with]. Required for a defect that passed.",
+)
 @click.option("--minutes", type=click.FloatRange(0, 100_000), help="Duration of the review.")
 @click.option("--reviewer", help="Name of the reviewer [default: your user name].")
 @click.option("--note", default="", help="Comment.")
@@ -40,7 +63,7 @@ def command(
     *,
     attempt: str | None,
     truth: str | None,
-    category: str | None,
+    categories: tuple[str, ...],
     minutes: float | None,
     reviewer: str | None,
     note: str,
@@ -54,23 +77,23 @@ def command(
 
     opened = open_run(run)
     if listing:
-        _list(opened.path, as_json=as_json)
+        _list(opened, as_json=as_json)
         return
     if attempt is None or truth is None or minutes is None:
         msg = "--attempt, --truth and --minutes are required"
         raise InputError(msg, remedy="use --list to show attempts that need review")
-    row = _select(opened.rows, attempt)
+    record = _select(opened, attempt)
     name = reviewer or _user()
-    adjudication = adjudicate(opened.path, row, Finding(Truth(truth), name, minutes, category, note))
+    adjudication = adjudicate(opened.path, record, Finding(Truth(truth), name, minutes, categories, note))
     if as_json:
         click.echo(adjudication.model_dump_json(indent=2))
         return
     from agentbench.reports.escape import plain
 
-    verdict = "passed" if row.passed else row.reason
-    click.echo(
-        plain(f"{adjudication.truth}: {row.task}, repeat {row.repeat} ({verdict}), {minutes:g} minutes by {name}")
-    )
+    verdict = "passed" if record.result.passed else record.result.failure_reason
+    found = f", {', '.join(adjudication.categories)}" if adjudication.categories else ""
+    attempt = f"{record.task_id}, repeat {record.repeat} ({verdict})"
+    click.echo(plain(f"{adjudication.truth}: {attempt}{found}, {minutes:g} minutes by {name}", 1000))
 
 
 def _user() -> str:
@@ -80,32 +103,32 @@ def _user() -> str:
         return "unknown"
 
 
-def _select(rows: tuple[Row, ...], wanted: str) -> Row:
+def _select(run: Run, wanted: str) -> AttemptRecord:
     from agentbench.core.errors import InputError
     from agentbench.reports.escape import plain
 
     task, _, repeat = wanted.rpartition("@")
     matches = [
-        row for row in rows if wanted in {row.attempt_id, row.task} or (task == row.task and repeat == str(row.repeat))
+        row
+        for row in run.rows
+        if wanted in {row.attempt_id, row.task} or (task == row.task and repeat == str(row.repeat))
     ]
     matches = [row for row in matches if row.attempt_id == wanted] or matches
     if len(matches) != 1:
         problem = f"{len(matches)} attempts match" if matches else "no finished attempt matches"
         raise InputError(f"{problem} '{plain(wanted, 100)}'", remedy="use --list to show ids")
-    return matches[0]
+    return run.records(matches)[0]
 
 
-def _list(folder: Path, *, as_json: bool) -> None:
+def _list(run: Run, *, as_json: bool) -> None:
     import json
 
     from agentbench.reports.adjudications import read_adjudications
     from agentbench.reports.escape import columns, plain
-    from agentbench.reports.sources import open_run
 
-    adjudications = read_adjudications(folder)
+    adjudications = read_adjudications(run.path)
     adjudicated = {adjudication.attempt_id for adjudication in adjudications}
-    rows = open_run(folder).rows
-    waiting = [row for row in rows if row.needs_review and row.attempt_id not in adjudicated]
+    waiting = [row for row in run.rows if row.needs_review and row.attempt_id not in adjudicated]
     if as_json:
         document = {
             "adjudications": [adjudication.model_dump(mode="json") for adjudication in adjudications],
@@ -115,12 +138,12 @@ def _list(folder: Path, *, as_json: bool) -> None:
         return
     minutes = sum(adjudication.minutes for adjudication in adjudications)
     click.echo(f"{len(adjudications)} adjudicated ({minutes:g} minutes), {len(waiting)} to review")
-    tasks = {row.attempt_id: row.task for row in rows}
+    tasks = {row.attempt_id: row.task for row in run.rows}
     table = [
         (
             plain(tasks.get(adjudication.attempt_id, ""), 60),
             str(adjudication.truth),
-            plain(adjudication.category, 40),
+            plain(", ".join(adjudication.categories or (adjudication.category,)), 80),
             plain(adjudication.reviewer, 40),
             adjudication.attempt_id,
         )

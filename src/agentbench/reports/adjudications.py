@@ -1,12 +1,12 @@
 """Adjudications: reviewers' findings about attempts, appended to `adjudications.jsonl` of the run.
 
-In reports, a reviewer's later line about an attempt replaces the earlier one; both stay in the file. Adjudications
+Reviewers use the categories of the failure tags (`taxonomy.jsonl`), which are also those of rejections. In reports, a reviewer's later line about an attempt replaces the earlier one; both stay in the file. Adjudications
 never change verdicts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -14,16 +14,20 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from agentbench.contract.problem import did_you_mean
 from agentbench.core.canonical import CanonicalError, canonical, parse_canonical
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
+from agentbench.core.reasons import Reason
 from agentbench.record.durable import append_line, drop_torn_line
-from agentbench.record.schema import Part
-from agentbench.reports.record_rows import Row
+from agentbench.record.schema import AttemptRecord, Part
 from agentbench.statistics.error_rates import Case
+from agentbench.verdict.taxonomy import taxonomy
 
 FILE = "adjudications.jsonl"
 MAX_NOTE = 10_000
+UNDECIDED = "evaluation_error"
+"""The category of gates without a decision. It says nothing about the patch, so it is never the default for a defect."""
 
 
 class Truth(StrEnum):
@@ -38,7 +42,9 @@ class Adjudication(Part):
     attempt_id: str
     truth: Truth
     category: str
-    """The failure reason, or the kind of defect in a patch that passed."""
+    """The first of `categories`. Older versions wrote the failure reason, or any word for a defect in a patch that passed."""
+    categories: tuple[str, ...] | None = None
+    """Ids of failure tags: what is wrong with an incorrect patch, or what a correct patch was rejected with. None in older files."""
     reviewer: str
     minutes: float = Field(ge=0)
     note: str = Field(default="", max_length=MAX_NOTE)
@@ -52,25 +58,34 @@ class Finding:
     truth: Truth
     reviewer: str
     minutes: float
-    category: str | None = None
+    categories: tuple[str, ...] = ()
+    """Empty: those with which the attempt was rejected."""
     note: str = ""
 
 
-def adjudicate(folder: Path, row: Row, finding: Finding) -> Adjudication:
+def flagged_categories(record: AttemptRecord) -> tuple[str, ...]:
+    """Return the categories with which an attempt was rejected: its tags of gates that did not pass."""
+    if record.result.passed:
+        return ()
+    ids = (tag.id for tag in record.tags if tag.gate is not None and not record.gates[tag.gate].passed)
+    return tuple(dict.fromkeys(ids))
+
+
+def adjudicate(folder: Path, record: AttemptRecord, finding: Finding) -> Adjudication:
     """Append a finding to the run's adjudications.
 
     Raises:
-        InputError: a defect in a passed attempt has no category, or a value is out of range.
+        InputError: a category is unknown, missing or contradicts the finding, or a value is out of range.
         RecordError: the file cannot be written.
     """
-    if row.passed and finding.truth is Truth.INCORRECT and not finding.category:
-        raise InputError("a defect in a passed attempt needs --category, for example --category invariant_violation")
+    categories = _categories(record, finding)
     try:
         adjudication = Adjudication(
             adjudication_id=new_ulid(),
-            attempt_id=row.attempt_id,
+            attempt_id=record.attempt_id,
             truth=finding.truth,
-            category=finding.category or str(row.reason or ""),
+            category=categories[0] if categories else "",
+            categories=categories,
             reviewer=finding.reviewer,
             minutes=finding.minutes,
             note=finding.note,
@@ -85,6 +100,27 @@ def adjudicate(folder: Path, row: Row, finding: Finding) -> Adjudication:
     drop_torn_line(folder / FILE)
     append_line(folder / FILE, line)
     return adjudication
+
+
+def _categories(record: AttemptRecord, finding: Finding) -> tuple[str, ...]:
+    """Return the categories of a finding; by default those with which the attempt was rejected."""
+    known, flagged = taxonomy(), flagged_categories(record)
+    for category in finding.categories:
+        if category not in known:
+            msg = f"unknown category '{category[:100]}'{did_you_mean(category, known)}"
+            raise InputError(msg, remedy=f"categories: {', '.join(known)}")
+        if finding.truth is Truth.CORRECT and category not in flagged:
+            msg = f"the attempt was not rejected with {category}, and a correct patch has no other category"
+            raise InputError(msg, remedy="leave out --category, or record the patch as incorrect")
+    if finding.categories or finding.truth is not Truth.INCORRECT:
+        return tuple(dict.fromkeys(finding.categories)) or flagged
+    defects = tuple(category for category in flagged if category != UNDECIDED)
+    if not defects:
+        problem = (
+            "a defect in a passed attempt" if record.result.passed else "a defect in an attempt without a decision"
+        )
+        raise InputError(f"{problem} needs --category, for example --category invariant_violation")
+    return defects
 
 
 def read_adjudications(folder: Path) -> tuple[Adjudication, ...]:
@@ -110,17 +146,64 @@ def read_adjudications(folder: Path) -> tuple[Adjudication, ...]:
     return tuple(latest.values())
 
 
-def cases(adjudications: Sequence[Adjudication], rows: Sequence[Row]) -> tuple[Case, ...]:
-    """Return one case per decidable adjudication of these rows."""
-    if not adjudications:
-        return ()
-    passed = {row.attempt_id: row.passed for row in rows}
+class Agreement(StrEnum):
+    """What the adjudications of one attempt say together."""
+
+    CORRECT = "correct"
+    INCORRECT = "incorrect"
+    UNDECIDABLE = "undecidable"
+    DISPUTED = "disputed"
+    """Reviewers disagree about the truth or the categories."""
+    UNMAPPED = "unmapped"
+    """An older version wrote a category that is not in the taxonomy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The adjudications of one attempt."""
+
+    attempt_id: str
+    agreement: Agreement
+    flagged: tuple[str, ...]
+    """Categories with which it was rejected."""
+    actual: tuple[str, ...] = ()
+    """Categories that it has according to its reviewers."""
+
+
+def reviews(adjudications: Sequence[Adjudication], records: Iterable[AttemptRecord]) -> tuple[Review, ...]:
+    """Combine the adjudications of each of these attempts."""
+    by_attempt: dict[str, list[Adjudication]] = {}
+    for adjudication in adjudications:
+        by_attempt.setdefault(adjudication.attempt_id, []).append(adjudication)
     return tuple(
-        Case(
-            adjudication.category,
-            passed=passed[adjudication.attempt_id],
-            correct=adjudication.truth is Truth.CORRECT,
-        )
-        for adjudication in adjudications
-        if adjudication.attempt_id in passed and adjudication.truth is not Truth.UNDECIDABLE
+        _review(flagged_categories(record), by_attempt[record.attempt_id])
+        for record in records
+        if record.attempt_id in by_attempt
     )
+
+
+def cases(reviewed: Iterable[Review]) -> tuple[Case, ...]:
+    """Return one case per attempt on whose truth and categories the reviewers agree."""
+    decided = (review for review in reviewed if review.agreement in {Agreement.CORRECT, Agreement.INCORRECT})
+    return tuple(Case(frozenset(review.flagged), frozenset(review.actual)) for review in decided)
+
+
+def _review(flagged: tuple[str, ...], adjudications: Sequence[Adjudication]) -> Review:
+    attempt_id = adjudications[0].attempt_id
+    findings = {(adjudication.truth, _actual(adjudication, flagged)) for adjudication in adjudications}
+    if len(findings) > 1:
+        return Review(attempt_id, Agreement.DISPUTED, flagged)
+    ((truth, actual),) = findings
+    if actual is None:
+        return Review(attempt_id, Agreement.UNMAPPED, flagged)
+    return Review(attempt_id, Agreement(truth), flagged, tuple(sorted(actual)))
+
+
+def _actual(adjudication: Adjudication, flagged: tuple[str, ...]) -> frozenset[str] | None:
+    """Return the categories that an attempt has according to one reviewer; None if they are not in the taxonomy."""
+    if adjudication.truth is not Truth.INCORRECT:
+        return frozenset()
+    if adjudication.categories is None and flagged and adjudication.category in set(Reason):
+        return frozenset(flagged) - {UNDECIDED} or None
+    categories = frozenset(adjudication.categories or (adjudication.category,))
+    return categories if categories <= taxonomy().keys() else None

@@ -14,7 +14,7 @@ import numpy as np
 from agentbench.core.canonical import Json
 from agentbench.core.reasons import Assurance, Gate, InvalidCause, Outcome, RunStatus
 from agentbench.record.schema import AttemptRecord
-from agentbench.reports.adjudications import Adjudication, cases, read_adjudications
+from agentbench.reports.adjudications import Adjudication, Agreement, Review, cases, read_adjudications, reviews
 from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
 from agentbench.reports.deviations import makes_provisional, run_deviations
 from agentbench.reports.escape import Cell, csv_text
@@ -142,6 +142,8 @@ class Summary:
     commands: Mapping[str, int]
     """Attempts of agent programs by how completely their commands were observed."""
     adjudications: tuple[Adjudication, ...]
+    reviews: tuple[Review, ...]
+    """One per adjudicated attempt."""
     error_rates: tuple[CategoryErrors, ...]
 
     @property
@@ -164,6 +166,7 @@ def summarise(run: Run) -> Summary:
     rows, trials = run.rows, run.trials
     provenance = read_provenance(run.path, rows)
     adjudications = read_adjudications(run.path)
+    reviewed = _reviews(run, adjudications)
     scores = [row.score for row in rows if row.passed and row.score is not None]
     graded = map_trials(trials, lambda trial: (_outcome(trial), trial.value(Rate.CONTRACT)))
     outcomes = [outcome for outcome, _ in graded]
@@ -194,8 +197,14 @@ def summarise(run: Run) -> Summary:
         assurance=Counter(str(row.assurance) if row.assurance else "none" for row in rows),
         commands=Counter(row.commands for row in rows if row.commands is not None),
         adjudications=adjudications,
-        error_rates=error_rates(cases(adjudications, rows)),
+        reviews=reviewed,
+        error_rates=error_rates(cases(reviewed)),
     )
+
+
+def _reviews(run: Run, adjudications: Sequence[Adjudication]) -> tuple[Review, ...]:
+    adjudicated = {adjudication.attempt_id for adjudication in adjudications}
+    return reviews(adjudications, run.records([row for row in run.rows if row.attempt_id in adjudicated]))
 
 
 def decision(summary: Summary) -> str:
@@ -393,6 +402,9 @@ def as_json(summary: Summary) -> dict[str, Json]:
         "cost_to_success": curve_json(summary.cost_to_success),
         "adjudications": len(summary.adjudications),
         "reviewer_minutes": finite(total([adjudication.minutes for adjudication in summary.adjudications])),
+        "adjudicated_attempts": {
+            agreement: sum(review.agreement is agreement for review in summary.reviews) for agreement in Agreement
+        },
         "truth": list(map(error_rates_json, summary.error_rates)),
         "needs_review": [row.attempt_id for row in summary.run.rows if row.needs_review],
     }
@@ -449,7 +461,9 @@ def error_rates_json(category: CategoryErrors) -> dict[str, Json]:
     return {
         "category": category.category,
         "false_positive": proportion_json(category.false_positive),
+        "correct_rejected": category.correct_rejected,
         "false_negative": proportion_json(category.false_negative),
+        "defects_passed": category.defects_passed,
     }
 
 
@@ -491,17 +505,19 @@ CSV_HEAD = (
     "task", "method", "repeat", "outcome", "cost", "failure_reason", "run_status", "invalid_cause", "attribution", "G1", "G2", "G3",
     "G4", "score", "f2p_passed", "f2p_total", "p2p_kept", "p2p_total", "duration_sec", "tool_calls", "contract_id", "attempt_id",
     "task_dir", "assurance", "needs_review", "termination", "prompt_tokens", "completion_tokens", "wall_sec", "cost_unit",
-    "workspace_verdict", "judge_verdict", "run_badge", "commands", "safety", DEVIATIONS,
+    "workspace_verdict", "judge_verdict", "run_badge", "commands", "safety", DEVIATIONS, "adjudicated", "flagged_categories",
+    "actual_categories",
 )  # fmt: skip
 
 
 def as_csv(summary: Summary) -> str:
     """One row per attempt. `ab report paired` can read the first five columns back."""
     deviations = joined_deviations(summary.deviations)
-    return csv_text(CSV_HEAD, (_csv_row(row, deviations) for row in summary.run.rows))
+    adjudicated = {review.attempt_id: review for review in summary.reviews}
+    return csv_text(CSV_HEAD, (_csv_row(row, deviations, adjudicated.get(row.attempt_id)) for row in summary.run.rows))
 
 
-def _csv_row(row: Row, deviations: str) -> dict[str, Cell]:
+def _csv_row(row: Row, deviations: str, review: Review | None) -> dict[str, Cell]:
     f2p_passed, f2p_total, p2p_kept, p2p_total = row.progress
     return {
         "task": row.task,
@@ -537,6 +553,9 @@ def _csv_row(row: Row, deviations: str) -> dict[str, Cell]:
         "commands": row.commands,
         "safety": row.safety,
         DEVIATIONS: deviations,
+        "adjudicated": None if review is None else review.agreement,
+        "flagged_categories": None if review is None else " ".join(review.flagged),
+        "actual_categories": None if review is None else " ".join(review.actual),
     }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from agentbench.record.durable import write_atomic
 from agentbench.record.headline import headline
 from agentbench.record.naming import REPORT
+from agentbench.reports.adjudications import Agreement
 from agentbench.reports.escape import code, link, markdown_table
 from agentbench.reports.number_format import amount, counted, percent, plural, seconds, share_interval, total
 from agentbench.reports.record_rows import Row
@@ -272,21 +273,45 @@ def _error_rates(summary: Summary) -> list[str]:
     if not summary.adjudications:
         return []
     minutes = total([adjudication.minutes for adjudication in summary.adjudications])
-    lines = [f"{plural(len(summary.adjudications), 'adjudication')}, {minutes:g} minutes of review."]
+    attempts = f"{plural(len(summary.adjudications), 'adjudication')} of {plural(len(summary.reviews), 'attempt')}"
+    lines = [f"{attempts}, {minutes:g} minutes of review.{_not_in_rates(summary)}"]
     if summary.error_rates:
         rows = [
             (
                 code(category.category, _LABEL),
                 counted(category.false_positive),
                 share_interval(category.false_positive.interval),
+                str(category.correct_rejected),
                 counted(category.false_negative),
                 share_interval(category.false_negative.interval),
+                str(category.defects_passed),
             )
             for category in summary.error_rates
         ]
-        head = ("category", "correct but rejected", "95% CI", "defect but passed", "95% CI")
-        lines += ["", *markdown_table(head, rows)]
+        head = (
+            *("category", "false positives of flagged", "95% CI", "correct but rejected"),
+            *("false negatives of actual", "95% CI", "defect but passed"),
+        )
+        lines += [
+            "",
+            "- False positives: adjudicated attempts that were rejected with the category (flagged) and do not have it.",
+            "- False negatives: adjudicated attempts that have the category (actual) and were not rejected with it.",
+            "",
+            *markdown_table(head, rows),
+        ]
     return lines
+
+
+def _not_in_rates(summary: Summary) -> str:
+    """Count the adjudicated attempts that belong to no rate."""
+    words = {
+        Agreement.UNDECIDABLE: "undecidable",
+        Agreement.DISPUTED: "disputed between reviewers",
+        Agreement.UNMAPPED: "with a category outside the taxonomy",
+    }
+    counts = Counter(review.agreement for review in summary.reviews)
+    left_out = [f"{counts[agreement]} {text}" for agreement, text in words.items() if counts[agreement]]
+    return f" Not in the rates: {', '.join(left_out)}." if left_out else ""
 
 
 def enforced_lines(summary: Summary) -> list[str]:

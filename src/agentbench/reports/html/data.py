@@ -11,7 +11,6 @@ from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Outcome, Reason, RunStatus
 from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord
-from agentbench.reports.adjudications import Adjudication
 from agentbench.reports.gate import GateVerdict
 from agentbench.reports.html.bounded import ByteBudget, bounded, bounded_members
 from agentbench.reports.number_format import finite, total
@@ -69,14 +68,6 @@ def kind_of(row: Row) -> int:
     if row.status is RunStatus.INVALID:
         return 3
     return 2 if row.reason is Reason.ACCEPTANCE_ERROR else 1
-
-
-def adjudicated(adjudications: Sequence[Adjudication]) -> dict[str, str]:
-    """Map attempts to the adjudicated truth, or to `disputed` if reviewers disagree."""
-    truths: dict[str, set[str]] = {}
-    for adjudication in adjudications:
-        truths.setdefault(adjudication.attempt_id, set()).add(str(adjudication.truth))
-    return {attempt: values.pop() if len(values) == 1 else "disputed" for attempt, values in truths.items()}
 
 
 def run_json(summary: Summary, name: str) -> dict[str, Json]:

@@ -17,7 +17,7 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.gate import GateVerdict
 from agentbench.reports.html.bounded import ByteBudget
-from agentbench.reports.html.data import adjudicated, attempt_row, comparison_json, page_json
+from agentbench.reports.html.data import attempt_row, comparison_json, page_json
 from agentbench.reports.html.detail import Trace, detail, trace_parts
 from agentbench.reports.paired import PairedReport
 from agentbench.reports.record_rows import Row
@@ -59,7 +59,7 @@ def write_page(
     try:
         for number, summary in enumerate(summaries):
             row_budget = ByteBudget(ROW_BYTES // len(runs))
-            truths = adjudicated(summary.adjudications)
+            truths = {review.attempt_id: review.agreement for review in summary.reviews}
             # Attempts that did not pass come first, in case not all fit.
             ordered = sorted(summary.run.rows, key=lambda row: (row.passed, row.task, row.repeat))[:max_rows]
             for row, record in zip(ordered, summary.run.records(ordered), strict=True):
@@ -97,7 +97,7 @@ def export_attempt(run: Run, row: Row) -> str:
     if isinstance(counts, dict):
         counts["inline"] = events
     summary = summarise(Run(run.path, run.run_id, run.suite, (row,), 0))
-    truth = adjudicated(summary.adjudications).get(row.attempt_id)
+    truth = next((review.agreement for review in summary.reviews), None)
     data = page_json([summary], [attempt_row(0, row, record, truth)], {}, None, None)
     return render({**data, "single": attempt}, self_contained=True)
 
