@@ -21,10 +21,11 @@ from agentbench.core.errors import InputError, SandboxUnavailable, SetupFailed
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.gateway.server import PORT
+from agentbench.policy.monitors import PolicyMonitor
 from agentbench.sandbox.environments.cache import contents
 from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec, SetupPlan, SetupStep
 from agentbench.tools.session import Session
-from agentbench.trace.events import ToolCallFinished
+from agentbench.trace.events import ProcessStarted, ToolCallFinished
 from tests.tools.project_sandboxes import ProjectSandboxes
 
 pytestmark = [pytest.mark.req("T-05"), pytest.mark.component]
@@ -220,3 +221,12 @@ def test_other_agent_names_have_no_profile() -> None:
 
 def _in(session: Session, line: str) -> str:
     return session._context.sandbox.run(Command(line=line)).stdout.kept.decode()
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_command_line_of_a_profile_violates_no_rule(name: str) -> None:
+    argv = ["/bin/sh", "-c", PROFILES[name].line]
+    started = ProcessStarted(
+        call_id="h1", number=1, pid=5, parent=1, program="/bin/sh", argv=argv, cwd="/workspace", elapsed_us=1
+    )
+    assert PolicyMonitor()(1, started) == ()
