@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -382,6 +383,66 @@ class TestOverlay:
     def test_known_and_changed_fd_must_be_passed_together(self) -> None:
         with pytest.raises(ValueError, match="must be passed together"):
             FolderTree(0, owns=False, known={})
+
+
+class TestQuickListing:
+    """Files are read again only if their inode, size, mode or change time differs."""
+
+    def test_unchanged_files_are_not_read_again(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (root / "a").write_text("1")
+        (root / "link").symlink_to("a")
+        with FolderTree.at(root) as tree:
+            wait_for_clock()
+            first = list(tree.quick_entries())
+            assert first == list(tree.entries())
+            monkeypatch.setattr(tree, "_entry_of", lambda *_: pytest.fail("read again"))
+            assert list(tree.quick_entries()) == first
+
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+    @given(
+        st.lists(
+            st.sampled_from(["write", "touch", "chmod", "swap", "remove", "link", "rename over", "wait"]), max_size=8
+        )
+    )
+    def test_every_change_is_found(self, root: Path, changes: list[str]) -> None:
+        shutil.rmtree(root)
+        for folder in ("x", "y"):
+            (root / folder).mkdir(parents=True)
+            (root / folder / "f").write_text(folder)
+        with FolderTree.at(root) as tree:
+            for number, change in enumerate(changes):
+                _change(root, change, number)
+                assert list(tree.quick_entries()) == list(tree.entries())
+
+
+def wait_for_clock() -> None:
+    """Wait until the files written so far are old enough to be remembered."""
+    time.sleep(0.05)
+
+
+def _change(root: Path, change: str, number: int) -> None:
+    file = root / "x" / "f"
+    if change == "swap":
+        (root / "x").rename(root / "z")
+        (root / "y").rename(root / "x")
+        (root / "z").rename(root / "y")
+    elif change == "wait":
+        wait_for_clock()
+    elif change == "remove":
+        file.unlink(missing_ok=True)
+    elif change == "link":
+        file.unlink(missing_ok=True)
+        file.symlink_to(f"{number}")
+    elif change == "rename over":
+        (root / "new").write_text(f"{number}")
+        (root / "new").rename(file)
+    elif file.is_file():
+        if change == "write":
+            file.write_text(f"{number % 10}")
+        elif change == "touch":
+            os.utime(file, ns=(0, 0))
+        else:
+            file.chmod(0o755 if number % 2 else 0o644)
 
 
 def test_tree_digest_depends_on_content_mode_kind_and_path() -> None:

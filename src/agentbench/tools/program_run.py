@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,8 @@ from agentbench.tools.run_command import KEEP_BYTES, finish
 
 SCAN_SEC = 2.0
 """Longest time between two scans."""
+SLOW_SCAN_SEC = 0.1
+"""If scans take longer, the program gets as much time without one."""
 RESPONSE_SCAN_SEC = 0.25
 """A response is judged after a scan that is at most this old."""
 _KILL_SEC = 0.2
@@ -48,6 +51,7 @@ class ProgramRun:
         self._close_gateway = close_gateway
         self._scanning = threading.Lock()
         self._scanned = 0.0
+        self._took = deque([0.0] * 3, maxlen=3)
         self._mutated = 0
         self._finished = False
         self._wake = threading.Event()
@@ -79,12 +83,17 @@ class ProgramRun:
         requested = time.monotonic()
         with self._scanning:
             # A scan that began after this one was requested shows the same.
-            if self._finished or self._context.recorder.over.is_set() or self._scanned > requested - max_age_sec:
+            if self._finished or self._context.recorder.over.is_set():
+                return
+            # One slow scan says nothing on a busy machine.
+            rest_sec = min(self._took) if min(self._took) > SLOW_SCAN_SEC else 0.0
+            if self._scanned > requested - max(max_age_sec, rest_sec):
                 return
             self._scanned = time.monotonic()
             # If the sandbox died, the thread that waits for the program gets the error with its reason.
             with suppress(AgentBenchError):
                 self._mutated = self._context.tracker.observe(self._context.call_id) or self._mutated
+            self._took.append(time.monotonic() - self._scanned)
 
     def end(self, decide: Callable[[], str]) -> None:
         """End the program. `decide` logs the decision and returns the reason; it is called on the watcher's thread."""

@@ -18,7 +18,7 @@ from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError
 from agentbench.tools.step_diffs import MAX_DIFFED_FILE, StepDiffs
 from agentbench.trace.events import Excerpt, FileDigest, WorkspaceMutated
-from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
+from agentbench.tree.entry import Entry, FileWrite, Kind, QuickTree, Tree
 from agentbench.tree.folder import FolderTree
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.diff.apply import EntryLookup
@@ -75,11 +75,16 @@ class WorkspaceTracker:
         """Scan if the current state is not known. Returns None if it is."""
         return None if self._current else self.scan()
 
-    def scan(self) -> Changes:
-        """List the tree again and return the changes since the last listing. The first scan returns none."""
+    def scan(self, *, quick: bool = False) -> Changes:
+        """List the tree again and return the changes since the last listing. The first scan returns none.
+
+        `quick`: do not read files again that seem unchanged since the last quick scan.
+        """
         self._current = False
+        tree = self._tree
+        listing = tree.quick_entries() if quick and isinstance(tree, QuickTree) else tree.entries()
         try:
-            entries = {entry.path: entry for entry in islice(self._tree.entries(), MAX_ENTRIES + 1)}
+            entries = {entry.path: entry for entry in islice(listing, MAX_ENTRIES + 1)}
         except TreeTooLarge as error:
             return Changes(problem=error.message)
         if len(entries) > MAX_ENTRIES:
@@ -93,7 +98,7 @@ class WorkspaceTracker:
     def observe(self, call_id: str) -> int:
         """Scan while a program changes the workspace, and log the changes so far. Returns the number of the event, or 0."""
         try:
-            changes = self.scan()
+            changes = self.scan(quick=True)
         except (WorkspaceError, OSError) as error:  # the program moves folders while they are read
             changes = Changes(problem=str(error))
         event = self._event(call_id, changes)

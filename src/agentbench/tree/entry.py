@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from agentbench.core.canonical import sha256_hex
 
@@ -84,4 +84,13 @@ class Tree(Protocol):
         Raises:
             FileNotFoundError, IsADirectoryError, TreeTooLarge.
         """
+        ...
+
+
+@runtime_checkable
+class QuickTree(Protocol):
+    """A tree that can be listed again without reading every file."""
+
+    def quick_entries(self) -> Iterator[Entry]:
+        """Yield every entry as `Tree.entries` does. Files that seem unchanged since the last call are not read again."""
         ...

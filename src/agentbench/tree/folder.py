@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -19,11 +20,17 @@ from agentbench.tree.overlay import LowerLayers, NoShortcut, Shortcut
 from agentbench.tree.walk import Visit, walk
 
 _CHUNK = 1024 * 1024
+_CLOCK_SLACK_NS = 20_000_000
+"""Change times come from a coarse clock, which advances every few milliseconds."""
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENODEV})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM})
 
 NOTHING_CHANGED = -1
 """Value of `changed_fd` if the upper layer does not contain the folder."""
+
+
+_Read = tuple[tuple[int, ...], Entry]
+"""An entry, and the inode, size, change time and mode of the file when it was read."""
 
 
 class FolderTree:
@@ -54,6 +61,10 @@ class FolderTree:
         self._known = known
         self._changed_fd = changed_fd
         self.problems: dict[bytes, str] = {}
+        self._digests: dict[bytes, _Read] = {}
+        """What the last quick listing read, by path."""
+        self._read_now: dict[bytes, _Read] | None = None
+        """The same for the quick listing in progress, if one is."""
 
     @classmethod
     def at(cls, path: Path, *, limits: TreeLimits | None = None) -> FolderTree:
@@ -98,13 +109,33 @@ class FolderTree:
                     budget.content(visit.size if visit.kind is Kind.FILE else 0)
                     yield visit
                 else:
-                    entry = self._entry_of(visit, budget)
+                    read_now = self._read_now
+                    entry = (
+                        self._entry_of(visit, budget)
+                        if read_now is None
+                        else self._quick_entry_of(visit, budget, read_now)
+                    )
                     if entry is not None:
                         yield entry
         except OSError as error:
             if error.errno == errno.ESTALE:  # folders were moved while being read: the agent's doing
                 raise too_large("folders that move while being read") from error
             raise WorkspaceError(f"cannot read the workspace: {error}") from error
+
+    def quick_entries(self) -> Iterator[Entry]:
+        """Yield every entry, but do not read files again whose inode, size and change time are those of the last call.
+
+        Writes through a memory mapping may go unnoticed, because some file systems do not change the time.
+
+        Raises:
+            TreeTooLarge, WorkspaceError: as `entries`.
+        """
+        self._read_now = {}
+        try:
+            yield from self.entries()
+            self._digests = self._read_now
+        finally:
+            self._read_now = None
 
     def entry(self, path: bytes) -> Entry | None:
         """Return the entry at one path without a walk.
@@ -177,6 +208,25 @@ class FolderTree:
             if error.errno == errno.ELOOP:  # the path goes through a symlink
                 raise NotADirectoryError(errno.ENOTDIR, "goes through a symlink", path) from error
             raise
+
+    def _quick_entry_of(self, visit: Visit, budget: Budget, read_now: dict[bytes, _Read]) -> Entry | None:
+        """Return the entry of a visit, from the last quick listing if the file did not change since."""
+        now_ns = time.time_ns()
+        try:
+            info = os.stat(visit.name, dir_fd=visit.parent, follow_symlinks=False)
+        except OSError:
+            return self._entry_of(visit, budget)
+        key = (info.st_dev, info.st_ino, info.st_size, info.st_ctime_ns, info.st_mode)
+        known = self._digests.get(visit.path)
+        if known is not None and known[0] == key:
+            budget.content(info.st_size)
+            read_now[visit.path] = known
+            return known[1]
+        entry = self._entry_of(visit, budget)
+        # A file that changed just now may change again without a new change time.
+        if entry is not None and entry.size == info.st_size and info.st_ctime_ns < now_ns - _CLOCK_SLACK_NS:
+            read_now[visit.path] = (key, entry)
+        return entry
 
     def _entry_of(self, visit: Visit, budget: Budget) -> Entry | None:
         """Return the entry of a visit, or None if it vanished meanwhile."""

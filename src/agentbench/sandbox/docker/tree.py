@@ -43,14 +43,20 @@ class ChannelTree:
         self._limits = limits or TreeLimits()
 
     def entries(self) -> Iterator[Entry]:
+        yield from self._entries(b"changed")
+
+    def quick_entries(self) -> Iterator[Entry]:
+        yield from self._entries(b"quick")
+
+    def _entries(self, mode: bytes) -> Iterator[Entry]:
         if self._known is not None:
             try:
-                yield from list(self._listing(self._known))
+                yield from list(self._listing(self._known, mode))
             except _NotKnown:
                 pass
             else:
                 return
-        yield from self._listing(None)
+        yield from self._listing(None, b"all")
 
     def read(self, path: bytes, *, max_bytes: int) -> bytes:
         parts: list[bytes] = []
@@ -74,14 +80,9 @@ class ChannelTree:
             raise too_large(f"a file of more than {max_bytes} bytes: {path!r}")
         return content
 
-    def _listing(self, known: Mapping[bytes, Entry] | None) -> Iterator[Entry]:
+    def _listing(self, known: Mapping[bytes, Entry] | None, mode: bytes) -> Iterator[Entry]:
         budget = Budget(self._limits)
-        request = [
-            self._root,
-            b"%d" % next(_LISTINGS),
-            b"%d" % self._limits.bytes,
-            b"all" if known is None else b"changed",
-        ]
+        request = [self._root, b"%d" % next(_LISTINGS), b"%d" % self._limits.bytes, mode]
         before = b""
         while True:
             answer = self._ask(b"walk", request)

@@ -51,7 +51,7 @@ SECCOMP_SET_MODE_FILTER, SECCOMP_NEW_LISTENER, SECCOMP_WAIT_KILLABLE = 1, 1 << 3
 if False:  # for type checkers; the imports would slow every sandbox's start
     from collections.abc import Callable
 
-    from agentbench.sandbox.server.walker import Walk
+    from agentbench.sandbox.server.walker import Digests, Walk
     from agentbench.sandbox.server.writer import Batch
 
     Handler = Callable[[int], None]
@@ -76,6 +76,7 @@ class Server:
         self.paused: set[int] = set()
         self.batches: dict[bytes, Batch] = {}
         self.walks: dict[bytes, Walk] = {}
+        self.digests: Digests = {}
         self.started = (time.time_ns(), time.monotonic_ns())
         self.memory_limit = int(options.get("memory", "0"))
         self.workdir = options["workdir"].encode()
@@ -370,8 +371,9 @@ class Server:
             return walker.read(root, path, int(offset), int(count))  # type: ignore[no-any-return]
         root, listing, max_bytes, mode = request
         try:
-            since = walker.unchanged_since(self.started) if mode == b"changed" else 0
-            walk = self.walks.pop(listing, None) or walker.Walk(root, int(max_bytes), since)
+            since = 0 if mode == b"all" else walker.unchanged_since(self.started)
+            digests = self.digests if mode == b"quick" and since else None
+            walk = self.walks.pop(listing, None) or walker.Walk(root, int(max_bytes), since, digests)
             piece: list[bytes] = walk.piece()
         except OSError as error:
             return [b"failed", str(error.strerror).encode()]

@@ -26,6 +26,7 @@ CHUNK = 1 << 20
 PATH_BYTES = 8192
 CLOCK_SLACK_NS = 20_000_000
 """Change times come from a coarse clock, which advances every few milliseconds."""
+KNOWN = pack([b"k", b"", b"", b""])
 ENCODING = sys.getfilesystemencoding()
 
 
@@ -36,13 +37,23 @@ def unchanged_since(started: tuple[int, int]) -> int:
     return started[0] - CLOCK_SLACK_NS if steady else 0
 
 
+MAX_DIGESTS = 20_000
+Digests = dict[tuple[int, int, int, int], bytes]
+"""Digests of files by device, inode, size and change time."""
+
+
 class Walk:
     """A listing that is read piece by piece. It omits the folder `.git` at the root."""
 
-    def __init__(self, root: bytes, max_bytes: int, since_ns: int) -> None:
-        """`since_ns`: files last changed before this time are listed as kind `k`, without a digest (0: none)."""
+    def __init__(self, root: bytes, max_bytes: int, since_ns: int, digests: Digests | None = None) -> None:
+        """
+        `since_ns`: files last changed before this time are listed as kind `k`, without a digest (0: none).
+        `digests`: files are not read again if they are in here; those that are read are added.
+        """
         self.remaining = max_bytes
         self.since_ns = since_ns
+        self.digests = digests
+        self.settled_ns = time.time_ns() - CLOCK_SLACK_NS
         self.stack: list[tuple[int, bytes, list[tuple[bytes, bytes, bytes]]]] = []
         self.enter(posix.open(root, FOLDER), b"")
 
@@ -54,7 +65,7 @@ class Walk:
         while self.stack:
             entry = self.next()
             if entry is not None:
-                entries.append(pack(entry))
+                entries.append(pack_known(entry[0]) if entry[1] == b"k" else pack(entry))
                 size += len(entries[-1])
             if self.remaining < 0:
                 self.close()
@@ -116,6 +127,12 @@ class Walk:
             info = posix.stat(name, dir_fd=parent, follow_symlinks=False)
             if info.st_mode & S_IFMT == S_IFREG and info.st_ctime_ns < self.since_ns:
                 return [path, b"k", b"", b"", b""]
+            if self.digests and (known := self.digests.get(file_key(info))):
+                self.remaining -= info.st_size
+                return [path, b"f", executable(info), number(info.st_size), known]
+        return self.read(name, parent, path)
+
+    def read(self, name: bytes, parent: int, path: bytes) -> list[bytes]:
         fd = open_file(name, parent)
         try:
             info = posix.fstat(fd)
@@ -124,15 +141,41 @@ class Walk:
             self.remaining -= info.st_size
             if self.remaining < 0:
                 return [path, b"s", b"0", b"0", b""]
-            digest = hashlib.sha256()
-            size = 0
-            while chunk := posix.read(fd, CHUNK):
-                size += len(chunk)
-                digest.update(chunk)
-            executable = b"1" if info.st_mode & 0o100 else b"0"
-            return [path, b"f", executable, number(size), digest.hexdigest().encode()]
+            size, digest = digest_of(fd)
+            self.keep(info, size, digest)
+            return [path, b"f", executable(info), number(size), digest]
         finally:
             posix.close(fd)
+
+    def keep(self, info: posix.stat_result, size: int, digest: bytes) -> None:
+        """Keep a digest. A file that changed just now may change again without a new change time."""
+        if self.digests is not None and size == info.st_size and info.st_ctime_ns < self.settled_ns:
+            if len(self.digests) >= MAX_DIGESTS:
+                self.digests.clear()
+            self.digests[file_key(info)] = digest
+
+
+def pack_known(path: bytes) -> bytes:
+    """Encode an entry of kind `k`. Most entries are, so this is quicker than `pack`."""
+    return len(path).to_bytes(4, "big") + path + KNOWN
+
+
+def file_key(info: posix.stat_result) -> tuple[int, int, int, int]:
+    return info.st_dev, info.st_ino, info.st_size, info.st_ctime_ns
+
+
+def executable(info: posix.stat_result) -> bytes:
+    return b"1" if info.st_mode & 0o100 else b"0"
+
+
+def digest_of(fd: int) -> tuple[int, bytes]:
+    """Return the size and the digest of what can be read."""
+    digest = hashlib.sha256()
+    size = 0
+    while chunk := posix.read(fd, CHUNK):
+        size += len(chunk)
+        digest.update(chunk)
+    return size, digest.hexdigest().encode()
 
 
 def link_target(name: bytes, parent: int) -> bytes:
