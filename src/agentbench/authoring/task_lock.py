@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.authoring.commit.task_draft import check_name
+from agentbench.contract.freeze_scenario import freeze_scenario
+from agentbench.contract.load import TASK_NAME, load_scenario
 from agentbench.core.errors import InputError, Interrupted
 from agentbench.core.file_lock import try_lock
 
@@ -69,11 +71,11 @@ def locked_draft(
     Waits while another command creates the same task, and reports that through `notify`. Removes the draft folder at the end.
 
     Raises:
-        InputError: a name is not valid, or the folder cannot be written.
+        InputError: a name is not valid, the folder cannot be written, or the scenario of the suite is not valid.
         TaskExists: the target exists, possibly created by the command that was waited for.
         Interrupted: `cancelled` was set while waiting.
     """
-    location.target()
+    load_scenario(location.target().parent)
     draft = location.draft()
     # Task ids cannot start with a dot. The lock file also keeps the folder of drafts from being removed as empty.
     lock = draft.with_name(f".{location.task_id}.lock")
@@ -89,15 +91,18 @@ def locked_draft(
 
 
 def publish(draft: Path, target: Path) -> None:
-    """Move a complete draft to its target.
+    """Freeze the suite's scenario into a complete draft and move it to its target.
 
     Raises:
         TaskExists: the target was created in the meantime.
         InputError: the target cannot be written.
+        ContractError: the scenario of the suite is not valid.
     """
     if target.exists():
         raise TaskExists(f"{target} already exists", remedy="remove it, or pass another --suite-dir")
+    file = draft / TASK_NAME
     try:
+        file.write_text(freeze_scenario(file.read_text(encoding="utf-8"), target.parent), encoding="utf-8")
         target.parent.mkdir(parents=True, exist_ok=True)
         draft.rename(target)
     except OSError as error:

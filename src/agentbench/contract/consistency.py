@@ -162,6 +162,8 @@ def _policy(task: Task) -> KeyProblems:
     elif message := _stages_problem(policy.stages, strict=policy.stage_mode == "strict"):
         yield ("policy", "stages"), message
     yield from scorer_list_problems(task.scorers)
+    for path, message in scorer_list_problems(task.scenario.scorers if task.scenario is not None else ()):
+        yield ("scenario", *path), message
     globs: tuple[tuple[KeyPath, tuple[str, ...]], ...] = (
         (("policy", "editable_globs"), policy.editable_globs),
         (("policy", "readable_globs"), policy.readable_globs),

@@ -11,10 +11,10 @@ from operator import attrgetter
 from pathlib import Path
 
 from agentbench.contract.consistency import inconsistencies
-from agentbench.contract.lock import FrozenScenario, Lock, read_lock
+from agentbench.contract.lock import Lock, read_lock
 from agentbench.contract.problem import InvalidFileError, Problem
 from agentbench.contract.pytest_command import parse_pytest_command
-from agentbench.contract.schema import Check, Judge, Parser, Repo, Scenario, Scorer, Task, Weights
+from agentbench.contract.schema import Check, FrozenScenario, Judge, Parser, Repo, Scenario, Scorer, Task, Weights
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.scorers import scorer_list_problems
 from agentbench.contract.task_files import MAX_TEXT_BYTES, HiddenFile, read_bytes, read_hidden
@@ -44,7 +44,7 @@ class LoadedTask:
     text: str
     statement: str
     scenario: FrozenScenario
-    """The suite's scorers and judge: from the lock if there is one, else from `scenario.yaml`."""
+    """The suite's scorers and judge: from the lock if there is one, else as the task froze them, else from `scenario.yaml`."""
     lock: Lock | None = None
     weights: Weights | None = None
     """The suite's current weights. They belong to the suite, so a lock does not freeze them."""
@@ -162,7 +162,7 @@ def load_task(path: Path, *, use_lock: bool = True) -> LoadedTask:
         file=folder / file.name,
         text=document.text,
         statement=_statement(document, task, folder),
-        scenario=FrozenScenario(scorers=scenario.scorers, judge=scenario.judge),
+        scenario=task.scenario or scenario.frozen(),
         weights=scenario.weights,
     )
     lock = read_lock(folder) if use_lock else None

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from agentbench.contract.problem import InvalidFileError, Problem, dotted
-from agentbench.contract.schema import Judge, Model, Scorer
+from agentbench.contract.schema import FrozenScenario, Model
 from agentbench.contract.task_files import TaskFileError, regular
 from agentbench.core.atomic_file import write_atomic
 from agentbench.core.errors import ContractError
@@ -53,13 +53,6 @@ class LockedCheck(Model):
 
     fail_to_pass: tuple[str, ...] = ()
     pass_to_pass: tuple[str, ...] = ()
-
-
-class FrozenScenario(Model):
-    """The scenario's scorers and judge when the task was locked."""
-
-    scorers: tuple[Scorer, ...] = ()
-    judge: Judge | None = None
 
 
 class Identities(Model):

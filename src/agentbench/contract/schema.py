@@ -302,6 +302,15 @@ class Judge(Model):
     """Additional instructions for the judge."""
 
 
+class FrozenScenario(Model):
+    """The scorers and the judge of a suite when a task was created or locked."""
+
+    scorers: tuple[Scorer, ...] = ()
+    """The suite's scorers."""
+    judge: Judge | None = None
+    """The suite's judge."""
+
+
 class Task(Model):
     """A whole `task.yaml`."""
 
@@ -345,6 +354,8 @@ class Task(Model):
     """Scorers of this task. Scorers of the suite are in `scenario.yaml`."""
     judge: Judge | None = None
     """Settings of the judge."""
+    scenario: FrozenScenario | None = None
+    """The suite's scorers and judge when the task was created, which replace those of `scenario.yaml`."""
     agent: AgentSection = AgentSection()
     """Defaults for agents."""
     artifacts: Artifacts = Artifacts()
@@ -370,3 +381,7 @@ class Scenario(Model):
     scorers: tuple[Scorer, ...] = ()
     judge: Judge | None = None
     weights: Weights = Weights()
+
+    def frozen(self) -> FrozenScenario:
+        """Return the part that a task keeps. Weights belong to the suite."""
+        return FrozenScenario(scorers=self.scorers, judge=self.judge)

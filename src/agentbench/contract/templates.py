@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentbench.contract.freeze_scenario import freeze_scenario
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.contract.schema import SLUG
 from agentbench.contract.suite import DEMO
@@ -66,6 +67,7 @@ def new_task(folder: Path, options: NewTask) -> LoadedTask:
     if folder.exists() and (not contains_repo or (folder / TASK_NAME).exists()):
         raise InputError(f"{folder} already exists", remedy="choose another name")
     texts = _from_source(slug, suite, options) if options.has_source else _example(slug, suite)
+    texts[TASK_NAME] = freeze_scenario(texts[TASK_NAME], folder.absolute().parent)
     return _write(folder, texts, folder, keep_folder=contains_repo)
 
 

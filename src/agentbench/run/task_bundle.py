@@ -24,8 +24,8 @@ from pathlib import Path, PurePosixPath
 from pydantic import ValidationError
 
 from agentbench.contract.load import LoadedTask
-from agentbench.contract.lock import FrozenScenario, Identities, Lock
-from agentbench.contract.schema import Repo, Task
+from agentbench.contract.lock import Identities, Lock
+from agentbench.contract.schema import FrozenScenario, Repo, Task
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import RecordError
 from agentbench.trace.redaction import Redactor
@@ -123,7 +123,7 @@ def unpack(data: bytes, into: Path, restore: Redactor | None = None) -> Bundle:
             file=into / "task.yaml",
             text=(into / "task.yaml").read_text(encoding="utf-8"),
             statement=str(origin["statement"]),
-            scenario=lock.scenario if lock else FrozenScenario(),
+            scenario=lock.scenario if lock else task.scenario or FrozenScenario(),
             lock=lock,
         )
     except (OSError, EOFError, ValueError, KeyError, TypeError, tarfile.TarError, ValidationError) as error:
