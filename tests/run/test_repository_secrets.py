@@ -185,7 +185,7 @@ def test_program_and_failing_check_leave_no_secret(ab: Ab, task: Path, echo: Ser
         "print(urllib.request.urlopen(request).read().decode())\n"
     )
     line = (
-        f"{PRINT}; seq 3000; FILES='{ALL}' python3 $AB_AGENT_FILES/ask.py; "
+        f"{PRINT}; seq 3000; /bin/echo $(cat app.ini config.py) > /dev/null; FILES='{ALL}' python3 $AB_AGENT_FILES/ask.py; "
         "sed -i 's/DEBUG = False/DEBUG = True/; s/LIMIT = 3/LIMIT = 4/' config.py; "
         "sed -i 's/$/ /' deploy.pem account.json; cp .env copy.env; echo 43 > answer.txt"
     )
@@ -249,6 +249,32 @@ def test_replay_restores_the_exact_patch(ab: Ab, task: Path) -> None:
             path.write_text("changed\n")
     elsewhere = Ab(ab.cwd, {**ab.env, "AB_STATE": str(ab.cwd / "other-state")})
     assert "unavailable" in elsewhere("replay", folder, "--json").stdout
+
+
+@pytest.mark.req("E-13")
+def test_replay_restores_secrets_in_hidden_files(ab: Ab, task: Path) -> None:
+    text = (task / "task.yaml").read_text()
+    text = text.replace("  checks:\n", "  hidden: hidden\n  checks:\n").replace(
+        "grep -qx 42", "cmp hidden.ini app.ini && grep -qx 42"
+    )
+    (task / "task.yaml").write_text(text)
+    (task / "hidden").mkdir()
+    (task / "hidden" / "hidden.ini").write_text(REPOSITORY["app.ini"])
+    ran = ab.by_command(task, "echo 42 > answer.txt")
+    assert ran.record["result"]["passed"], ran.record
+    folder = folder_of(ran)
+    assert exposed(folder) == []
+    (attempt,) = ab("replay", folder, "--json").json["attempts"]
+    assert attempt["agreement"] == "agrees", attempt
+
+
+def test_cached_values_are_removed_with_the_cache(ab: Ab, task: Path) -> None:
+    own = Ab(ab.cwd, {**ab.env, "AB_STATE": str(ab.cwd / "own-state")})
+    assert own.by_command(task, "true").code == 0
+    (file,) = (ab.cwd / "own-state" / "snapshots" / "secrets").iterdir()
+    assert HEX in file.read_text()
+    assert own("cache", "prune", "--all").code == 0
+    assert not file.exists()
 
 
 @pytest.mark.req("T-06")

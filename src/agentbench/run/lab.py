@@ -188,7 +188,7 @@ class Lab:
         with self._lock:
             search_lock = self._task_locks.setdefault(f"secrets of {snapshot.digest}", threading.Lock())
         with search_lock:
-            return repository_secrets(snapshot, self.state / "secrets")
+            return repository_secrets(snapshot, self.state / "snapshots" / "secrets")
 
     def prepare(self, task: LoadedTask, on_step: Callable[[SetupStep], None] = lambda _step: None) -> PreparedTask:
         """Prepare a task, or return it from memory or from the cache.

@@ -20,6 +20,7 @@ _SOURCES = {
     "snapshots/mirrors": "mirror",
     "snapshots/archives": "archive",
     "snapshots/sources": "source",
+    "snapshots/secrets": "secrets",
     "agents": "agent",
 }
 
