@@ -38,7 +38,7 @@ docs:
 	@echo 'open build/site/index.html'
 
 # Each bench replaces its own part of the results file. BENCH="calls sandbox" runs only these; RESULTS=FILE writes to another file.
-BENCH ?= startup trace monitors gateway reports calls observation sandbox crowd setup attempt grading waiting
+BENCH ?= startup trace monitors gateway reports calls observation sandbox exec_log crowd setup attempt grading waiting
 RESULTS ?= bench/results/ours.json
 
 bench:

@@ -47,6 +47,7 @@ def test_doctor_reports_backends_limits_isolation_and_tools(invoke: Invoke, monk
     assert bwrap["weak"] == []
     assert set(bwrap["limits"]) == {"cpu", "memory", "pids", "disk"}
     assert bwrap["server"].startswith("python 3.")
+    assert (bwrap["observes_programs"], bwrap["observation_problem"]) == (True, None)
     assert {"capabilities", "host user", "network", "mounts", "host files"} <= {i["check"] for i in bwrap["isolation"]}
     assert report["keys"]["OPENROUTER_API_KEY"] == "present"
     assert "sk-do-not-show" not in done.output
@@ -54,6 +55,15 @@ def test_doctor_reports_backends_limits_isolation_and_tools(invoke: Invoke, monk
     assert any("index.invalid" in address for address in report["index"]["registries"])
     assert report["pythons"]
     assert report["tools"]["git"]
+
+
+@pytest.mark.req("M-02b")
+def test_doctor_says_why_programs_are_not_observed(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "  programs that commands start: observed\n" in invoke(doctor).output
+    monkeypatch.setenv("AB_TEST_OBSERVATION_PROBLEM", "no seccomp listener: Device or resource busy")
+    done = invoke(doctor)
+    assert done.exit_code == 0
+    assert "  programs that commands start: not observed: no seccomp listener: Device or resource busy\n" in done.output
 
 
 def test_doctor_without_a_sandbox_is_not_ready_and_names_a_remedy(

@@ -76,6 +76,8 @@ def _backend_lines(backend: BackendHealth) -> list[str]:
     lines += [f"    {note}" for note in limits.notes]
     if backend.server:
         lines.append(f"  command server: {backend.server}")
+    problem = backend.observation_problem
+    lines.append(f"  programs that commands start: {f'not observed: {problem}' if problem else 'observed'}")
     for check in backend.checks:
         lines.append(f"  {'ok  ' if check.ok else 'WEAK'} {check.name}: {check.detail}")
     if backend.open_ms is not None and backend.call_ms is not None:
@@ -124,6 +126,8 @@ def _backend_json(backend: BackendHealth) -> dict[str, object]:
         "isolation": [{"check": check.name, "ok": check.ok, "detail": check.detail} for check in backend.checks],
         "weak": [check.name for check in backend.weak],
         "server": backend.server or None,
+        "observes_programs": backend.available and backend.observation_problem is None,
+        "observation_problem": backend.observation_problem,
         "open_ms": backend.open_ms,
         "call_ms": backend.call_ms,
     }

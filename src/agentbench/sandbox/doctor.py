@@ -18,7 +18,16 @@ from agentbench.core.errors import AgentBenchError, HarnessError
 from agentbench.core.package_settings import host_settings, without_credentials
 from agentbench.process import run_host
 from agentbench.sandbox.environments import interpreter as interpreters
-from agentbench.sandbox.protocol import Backend, LimitReport, Limits, Phase, Sandbox, SandboxSpec
+from agentbench.sandbox.protocol import (
+    Backend,
+    LimitReport,
+    Limits,
+    Phase,
+    ProcessEnd,
+    ProcessStart,
+    Sandbox,
+    SandboxSpec,
+)
 from agentbench.sandbox.registry import open_backend
 from agentbench.sandbox.served_sandbox import ServedSandbox
 from agentbench.sandbox.server_bundle import module_source
@@ -49,6 +58,8 @@ class BackendHealth:
     call_ms: float | None = None
     server: str = ""
     """The interpreter that runs the command server."""
+    observation_problem: str | None = None
+    """Why the programs that a command starts cannot be observed; None if they can."""
 
     @property
     def weak(self) -> tuple[IsolationCheck, ...]:
@@ -137,6 +148,7 @@ def _measure(name: str, backend: Backend) -> BackendHealth:
         call_ms = sorted(_call_ms(sandbox) for _ in range(9))
         checks = _probe_isolation(sandbox, backend.limits())
         server = sandbox.server if isinstance(sandbox, ServedSandbox) else ""
+        observation_problem = _observation_problem(sandbox)
     return BackendHealth(
         name,
         available=True,
@@ -145,7 +157,18 @@ def _measure(name: str, backend: Backend) -> BackendHealth:
         open_ms=open_ms,
         call_ms=call_ms[len(call_ms) // 2],
         server=server,
+        observation_problem=observation_problem,
     )
+
+
+def _observation_problem(sandbox: Sandbox) -> str | None:
+    """Return why programs are not observed. Tries it: a kernel can accept the filter and report nothing."""
+    if sandbox.observation_problem is not None:
+        return sandbox.observation_problem
+    seen: list[ProcessStart | ProcessEnd] = []
+    sandbox.run(Command(line="/bin/sh -c 'exit 0'; true"), observe=seen.append)
+    starts = [event for event in seen if isinstance(event, ProcessStart)]
+    return None if len(starts) > 1 else "a program that was started was not reported"
 
 
 def _call_ms(sandbox: Sandbox) -> float:

@@ -91,7 +91,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ProcessStart:
-    """A program that an observed command started. Its arguments are advisory: see docs/sandboxes.md."""
+    """A program that an observed command started. Its arguments are advisory: see docs/explanation/observing-programs.md."""
 
     number: int
     """Counts from 1 within one observed command."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentbench.core.command import Command
 from agentbench.sandbox.bwrap.backend import BwrapBackend
-from agentbench.sandbox.protocol import Limits, Phase, Sandbox, SandboxSpec, SetupPlan
+from agentbench.sandbox.protocol import Limits, Phase, ProcessEnd, ProcessStart, Sandbox, SandboxSpec, SetupPlan
 
 LIMITS = Limits(cpus=2, memory_mb=256, pids=40, disk_mb=48, inodes=5000)
 SPEC = SandboxSpec(Phase.AGENT, LIMITS)
@@ -57,7 +57,18 @@ def observe(sandbox: Sandbox) -> dict[str, object]:
         "forks": out(f"python3 -c '{forks}'"),
         "bomb": [bomb.exit_code, bomb.oom],
         "after": out("echo alive"),
+        "programs": programs(sandbox),
     }
+
+
+def programs(sandbox: Sandbox) -> list[object]:
+    """Return why programs cannot be observed, the arguments of those that were, and the denied system calls."""
+    seen: list[ProcessStart | ProcessEnd] = []
+    before = sandbox.denied_calls()
+    sandbox.run(Command(line="/bin/true one; unshare -U true"), observe=seen.append)
+    starts = [event.argv for event in seen if isinstance(event, ProcessStart)]
+    counts = {name: count - before.get(name, 0) for name, count in sandbox.denied_calls().items()}
+    return [sandbox.observation_problem, starts[1:], counts["namespaces"]]
 
 
 if __name__ == "__main__":

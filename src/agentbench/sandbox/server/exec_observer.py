@@ -32,7 +32,7 @@ PAGE = 4096
 ARGUMENT_BYTES = 32768
 PER_ARGUMENT = 128
 """Added to the length of each argument, which bounds their number too."""
-MAX_WATCHED = 1024
+MAX_WATCHED = 512
 """Processes whose end is observed at the same time."""
 UNSENT_BYTES = 8 << 20
 """With more unsent data than this, starts are only counted."""
@@ -257,7 +257,7 @@ class ExecObserver:
 
     def read_start(self, tid: int, folder: int, path_at: int, argv_at: int) -> Start:
         """Describe the call of a waiting thread. Opens files in /proc only: another could be a pipe."""
-        status = read_proc(str(tid), "status")
+        status = read_proc(str(tid), "status", PAGE)
         pid, parent = (int(status.split(key, 1)[1].split(None, 1)[0]) for key in (b"\nTgid:", b"\nPPid:"))
         memory = Memory(tid)
         try:

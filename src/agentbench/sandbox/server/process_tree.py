@@ -25,13 +25,13 @@ def processes() -> dict[int, tuple[int, int]]:
     return alive
 
 
-def read_proc(pid: str, name: str) -> bytes:
+def read_proc(pid: str, name: str, size: int = 1 << 17) -> bytes:
     try:
         fd = posix.open("/proc/" + pid + "/" + name, posix.O_RDONLY)
     except OSError:
         return b""
     try:
-        return posix.read(fd, 1 << 17)
+        return posix.read(fd, size)
     except OSError:
         return b""
     finally:
