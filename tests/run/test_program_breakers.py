@@ -83,6 +83,8 @@ class Programs:
         files = self.folder / "files"
         files.mkdir()
         (files / "program.py").write_text(PROGRAM)
+        (files / "pip").write_text("#!/bin/sh\n")
+        (files / "pip").chmod(0o755)
         answers = self.folder / "answers.yaml"
         answer = {"text": "42\n", "usage": {"prompt": tokens, "completion": 0}}
         answers.write_text(yaml.safe_dump({"answers": [answer], "after": "repeat"}))
@@ -181,6 +183,20 @@ def test_program_without_budget_is_stopped_once_and_at_once(programs: Programs, 
     assert finished["payload"]["duration_us"] < 50_000_000
     patch = (attempt.run / attempt.record["patch"]["path"]).read_text()
     assert "notes.txt" in patch
+    assert ab("verify", attempt.run).code == 0
+
+
+@pytest.mark.req("M-03c", "E-07b")
+def test_program_that_repeats_an_installation_is_stopped(programs: Programs, ab: Ab) -> None:
+    line = '; for i in 1 2 3 4 5 6; do timeout 9 "$AB_AGENT_FILES/pip" install left-pad; done; sleep 60'
+    attempt = programs(f"works 1{line}")
+    if attempt.record["commands"] == "not_observed":
+        pytest.skip(attempt.record["commands_why"])
+    assert attempt.record["termination"]["code"] == "repeated_installs"
+    assert len(attempt.terminates) == 1
+    installs = [event for event in attempt.of("process_started") if event["payload"]["program"].endswith("/pip")]
+    assert len([event for event in installs if event["seq"] < attempt.terminates[0]["seq"]]) in {3, 4}
+    assert attempt.record["result"]["passed"], "the work before the end is graded"
     assert ab("verify", attempt.run).code == 0
 
 

@@ -18,7 +18,6 @@ _PROGRAM = {
     "expensive_repeat": _NO_CALLS,
     "write_suspension": _NO_CALLS,
     "repeated_calls": _NO_CALLS,
-    "repeated_installs": "commands of a program are not seen",
     "oscillation": _NO_TESTS,
     DOMINANCE_TIME: "no event of a program states how much time it has used",
     "max_steps": _NO_CALLS,
@@ -28,13 +27,16 @@ _PROGRAM = {
 _NO_REQUESTS = "neither tool calls nor model requests of the program are seen"
 
 
-def not_applicable(level: Observability | None) -> dict[str, str]:
-    """Return the rules and caps that cannot be evaluated for an agent of this level, each with the reason."""
-    match level:
-        case Observability.GATEWAY:
-            return dict(_PROGRAM)
-        case Observability.PROCESS:
-            requests = ("no_progress", "dominance")
-            return {**_PROGRAM, **dict.fromkeys(requests, _NO_REQUESTS)}
-        case _:
-            return {}
+def not_applicable(level: Observability, observation_problem: str | None = None) -> dict[str, str]:
+    """Return the rules and caps that cannot be evaluated for an agent of this level, each with the reason.
+
+    `observation_problem`: why the processes of a program cannot be observed on this machine, if they cannot.
+    """
+    if level is Observability.TOOLS:
+        return {}
+    rules = dict(_PROGRAM)
+    if observation_problem is not None:
+        rules["repeated_installs"] = f"commands of the program are not observed: {observation_problem}"
+    if level is Observability.PROCESS:
+        rules |= dict.fromkeys(("no_progress", "dominance"), _NO_REQUESTS)
+    return rules

@@ -16,10 +16,20 @@ from agentbench.core.canonical import sha256_hex
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.applicability import DOMINANCE_TIME
 from agentbench.policy.budget import Budget, Spent
+from agentbench.policy.install_processes import InstallProcesses
 from agentbench.policy.installs import installs_of
 from agentbench.policy.repository_state import RepositoryState
 from agentbench.policy.thresholds import Thresholds
-from agentbench.trace.events import LlmResponse, Payload, StageChanged, TestsFinished, ToolCallFinished, ToolCallStarted
+from agentbench.trace.events import (
+    LlmResponse,
+    Payload,
+    ProcessFinished,
+    ProcessStarted,
+    StageChanged,
+    TestsFinished,
+    ToolCallFinished,
+    ToolCallStarted,
+)
 
 Action = Literal["note", "throttle", "deny", "kill", "pause", "quarantine", "terminate"]
 Severity = Literal["note", "penalty", "gate", "terminate"]
@@ -208,20 +218,31 @@ class RepeatedCalls(Breaker):
 
 
 class RepeatedInstalls(Breaker):
-    """Trips when the same dependencies are installed repeatedly, or when there are too many installations."""
+    """Trips when the same dependencies are installed repeatedly, or when there are too many installations.
+
+    It sees the commands of tool calls and the processes of a program.
+    """
 
     rules = ("repeated_installs",)
 
     def __init__(self) -> None:
         self._times: Counter[str] = Counter()
         self._total = 0
+        self._processes = InstallProcesses()
 
     def observe(self, seq: int, payload: Payload, state: AttemptState) -> Trip | None:
         call = _own_call(payload, state)
+        if isinstance(payload, ProcessStarted):
+            return self._count(self._processes.started(payload), (seq,), state)
+        if isinstance(payload, ProcessFinished):
+            self._processes.finished(payload)
         if call is None or not call.command:
             return None
+        return self._count(installs_of(call.command), (call.seq, seq), state)
+
+    def _count(self, installs: tuple[str, ...], evidence: tuple[int, ...], state: AttemptState) -> Trip | None:
         same = 0
-        for install in installs_of(call.command):
+        for install in installs:
             self._total += 1
             self._times[install] += 1
             same = max(same, self._times[install])
@@ -236,7 +257,7 @@ class RepeatedInstalls(Breaker):
             else f"dependencies were installed {self._total} times (at most {most} allowed)"
         )
         signals = {"same": same, "threshold": limit, "total": self._total, "allowed": most}
-        return _stop("repeated_installs", TerminationCode.REPEATED_INSTALLS, detail, signals, (call.seq, seq))
+        return _stop("repeated_installs", TerminationCode.REPEATED_INSTALLS, detail, signals, evidence)
 
 
 class Oscillation(Breaker):

@@ -55,7 +55,7 @@ def model_actions(payload: Payload, blobs: Blobs) -> Iterator[ModelAction]:
         case ToolCallStarted() if payload.call_id.startswith("c"):
             yield from _call(payload, blobs)
         case ProcessStarted():
-            yield _process(payload)
+            yield process_command(payload)
         case LlmResponse():
             yield from _answer(_full_text(payload.content.model_dump(), blobs))
         case Delegation():
@@ -68,7 +68,7 @@ def model_actions(payload: Payload, blobs: Blobs) -> Iterator[ModelAction]:
             return
 
 
-def _process(process: ProcessStarted) -> ModelAction:
+def process_command(process: ProcessStarted) -> ModelAction:
     """Return the command that a process runs: the line of `sh -c LINE`, else the program with its arguments.
 
     The program's name is its file name, because a caller chooses `argv[0]` freely. Only busybox depends on it.

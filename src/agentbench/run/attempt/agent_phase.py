@@ -27,6 +27,7 @@ from agentbench.run.proxy.server import Proxy
 from agentbench.run.proxy.server import environment as proxy_environment
 from agentbench.sandbox.protocol import Mount, Phase, Sandbox
 from agentbench.tools.session import Session, SessionEnded, SessionEnvironment, SessionLog
+from agentbench.trace.events import Actor
 from agentbench.workspace.diff.extract import ExtractedPatch
 
 _TICK_SEC = 0.05
@@ -64,7 +65,7 @@ def run_agent(
             attempt.agent_sec = time.monotonic() - start
             if proxy is not None:
                 proxy.close()
-        attempt.log.append(ended.event(), "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness")
+        _log_end(attempt, ended, session)
         sandbox.kill_processes()
         if metered_model is not None:
             # Scorers run code that the agent wrote; it must not reach the model.
@@ -165,6 +166,19 @@ def _close_at_deadline(metered_model: MeteredModel | None, session: Session) -> 
     finally:
         done.set()
         watcher.join()
+
+
+def _log_end(attempt: Attempt, ended: AgentExit, session: Session) -> None:
+    """Log how the agent phase ended.
+
+    A breaker may decide on the response to a request that the program has abandoned, until this event is logged.
+    """
+    known = session.is_over()
+    actor: Actor = "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness"
+    if not attempt.log.append(ended.event(), actor, unless=lambda: session.is_over() and not known):
+        end = session.ended
+        stop = ended if end is None else AgentExit(end.code, end.rationale, end.evidence, end.rule)
+        attempt.log.append(stop.event(), "harness")
 
 
 def _attribute_exit(ended: AgentExit, metered_model: MeteredModel | None, session: Session) -> AgentExit:

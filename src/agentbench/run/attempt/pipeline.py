@@ -48,8 +48,9 @@ class AgentAttempt(Attempt):
         self.agent = agent = make_agent(configuration.agent, setup)
         if self.row.task.task.turns:
             require_multi_turn(agent)
-        self.rules = replace(self.rules, not_applicable=not_applicable(agent.observability))
         prepared = prepare(self)
+        skipped = not_applicable(agent.observability, prepared.facts.observation_problem)
+        self.rules = replace(self.rules, not_applicable=skipped)
         program = self.lab.program(configuration.agent, self.row.task)
         bind_identity(self, prepared, program)
         mounts = (*agent_mounts(setup), *(() if program is None else (program.mount,)))
