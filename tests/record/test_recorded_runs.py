@@ -16,6 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from agentbench.cli.main import root
+from agentbench.reports.adjudications import flagged_categories
+from agentbench.reports.sources import open_run
 
 pytestmark = pytest.mark.end_to_end
 
@@ -55,6 +57,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(folder)  # noqa: S202 - an archive of our own
     return folder
+
+
+@each_run
+def test_every_rejection_has_a_category(recorded: Path, name: str) -> None:
+    """Error rates per category would otherwise lose adjudicated rejections."""
+    for record in open_run(recorded / name).finals:
+        assert bool(flagged_categories(record)) != record.result.passed, record.task_id
 
 
 def ab(*arguments: str | Path) -> str:

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from agentbench.record.manifest import GuardPlan
+from agentbench.record.recompute import recompute_rules
+from agentbench.trace.log import read_events
 from tests.run.conftest import Ab, Ran
 from tests.run.tasks import PATCH, make_task
 
@@ -85,6 +88,23 @@ def test_same_script_in_auto_mode_enters_stages_by_its_calls(ab: Ab, tmp_path: P
     assert stages(ran) == [(None, "inspect", ""), ("inspect", "test", "")]
     assert (guard(ran)["stage_mode"], guard(ran)["stages_enforced"]) == ("auto", False)
     assert "requested stages" not in ab("show", ran.json["run_dir"]).stdout
+
+
+def test_recomputation_finds_calls_outside_their_stage(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task")
+    (task / "scripted.yaml").write_text(yaml.safe_dump({"steps": [{"run": {"command": "touch early"}}, FIX]}))
+    ran = ab.run_task(task, "--agent", "scripted")
+    folder = Path(ran.json["run_dir"]) / ran.record["artifact_paths"]["task_dir"]
+    plan = GuardPlan.model_validate(guard(ran))
+    log = list(read_events(folder / "events.jsonl"))
+    assert recompute_rules(log, plan).differences == ()
+    problems = recompute_rules(log, plan.model_copy(update={"stage_mode": "strict"})).differences
+    assert [problem.partition(": ")[2] for problem in problems] == [
+        "stage changed from inspect to test, expected write",
+        "stage changed to test without a request",
+        "workspace_mutated in a call outside its stage",
+        "run was executed outside its stage: it started in the stage inspect",
+    ]
 
 
 def tool_call(name: str, **arguments: Any) -> dict[str, Any]:

@@ -119,7 +119,8 @@ class _Recheck:
     def _finish(self, seq: int, finished: ToolCallFinished) -> None:
         executed = finished.ok or finished.error_type not in _REFUSALS
         if not self._granted and (executed or finished.changed_files):
-            self._report(seq, f"{finished.tool} was executed outside its stage (current stage: {self._current})")
+            started_in = None if self._call is None else self._call.stage
+            self._report(seq, f"{finished.tool} was executed outside its stage: it started in the stage {started_in}")
         denied = finished.error_type == "stage_denied"
         if denied and self._granted and finished.tool != REQUEST_STAGE:
             self._report(seq, f"{finished.tool} was denied although the stage {self._current} grants it")
