@@ -74,6 +74,12 @@ def _environment(task: Task) -> KeyProblems:
             parse_entry(entry)
         except ValueError as error:
             yield ("environment", "network_allow", index), f"{error} (use host, host:port, *.domain or address:port)"
+    for index, entry in enumerate(task.policy.dependencies.registries):
+        try:
+            parse_entry(entry)
+        except ValueError as error:
+            message = f"{error} (use host, host:port, *.domain or address:port)"
+            yield ("policy", "dependencies", "registries", index), message
     for index, name in enumerate(environment.secrets):
         if name in environment.env:
             message = f"{name} is also in `env`; remove it there, a task must not contain the value of a secret"

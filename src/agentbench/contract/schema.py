@@ -175,7 +175,7 @@ class DependencyRules(Model):
     severity: Severity = "penalty"
     """Severity of a violation."""
     registries: tuple[NonEmpty, ...] = ()
-    """Allowed registries."""
+    """Hosts that setup may download from (`pypi.org`, `*.pythonhosted.org`, `host:port`). Empty: any host."""
     max_events: Annotated[int, Field(ge=0)] | None = None
     """Most commands that install dependencies."""
 

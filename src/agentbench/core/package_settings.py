@@ -63,6 +63,13 @@ class PackageSettings:
             return []
         return [self.single.get("index-url", DEFAULT_INDEX), *self.many.get("extra-index-url", ())]
 
+    def without_proxies(self) -> PackageSettings:
+        """Return the settings without the host's proxies, for a sandbox that has a proxy of its own."""
+        single = {key: value for key, value in self.single.items() if key != "proxy"}
+        return PackageSettings(
+            single, self.many, {key: value for key, value in self.env.items() if key.lower() not in _PROXIES}
+        )
+
     def secrets(self) -> list[str]:
         """Return the credentials contained in URLs."""
         secrets = []

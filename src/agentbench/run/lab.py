@@ -22,13 +22,14 @@ from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Identities
 from agentbench.contract.scorers import scorer_spec
-from agentbench.core.canonical import digest
+from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceError
 from agentbench.run.attempt.judge import JudgeChoice
 from agentbench.run.environment_facts import EnvironmentFacts, read_environment_facts
 from agentbench.run.known_packages import known_packages
 from agentbench.run.models import Models
 from agentbench.run.proxy.allow_list import AllowList
+from agentbench.run.setup_network import SetupNetwork
 from agentbench.sandbox.protocol import (
     Backend,
     LimitReport,
@@ -164,6 +165,9 @@ class Lab:
                 msg = f"task {task.id} requires a {need} {name} limit; backend {backend.name} offers: {have}"
                 raise SandboxUnavailable(msg, remedy="run `ab doctor` to see which limits this machine can enforce")
         environment = task.task.environment
+        if task.task.policy.dependencies.registries and environment.dockerfile:
+            msg = f"task {task.id}: policy.dependencies.registries cannot be enforced while a Dockerfile is built"
+            raise InputError(msg, remedy="use docker_image and install in setup.commands, or remove the registries")
         if environment.network_policy == "always":
             AllowList.of(environment.network_allow, place=f"task {task.id}: environment.network_allow")
             if not environment.network_allow:
@@ -263,8 +267,12 @@ class Lab:
     ) -> PreparedTask:
         backend = self.backend(task)
         setup = task.task.setup
+        registries = task.task.policy.dependencies.registries
+        key: dict[str, Json] = {"setup": ids.setup_key, "snapshot": snapshot.digest}
+        if registries:
+            key["registries"] = list(registries)
         plan = SetupPlan(
-            key=digest({"setup": ids.setup_key, "snapshot": snapshot.digest}),
+            key=digest(key),
             source=snapshot.folder,
             commands=setup.commands,
             capture=setup.capture,
@@ -272,7 +280,12 @@ class Lab:
             secrets=declared_secrets(task),
             fresh=self.fresh_setup,
         )
-        environment = backend.prepare(plan, sandbox_spec(task, Phase.SETUP), on_step=on_step)
+        spec = sandbox_spec(task, Phase.SETUP)
+        if registries and spec.network and setup.commands:
+            with SetupNetwork(self.state, registries, setup.timeout_sec) as network:
+                environment = backend.prepare(replace(plan, network=network), network.restrict(spec), on_step=on_step)
+        else:
+            environment = backend.prepare(plan, spec, on_step=on_step)
         facts = read_environment_facts(backend, sandbox_spec(task, Phase.AGENT), environment, self.grading_cache)
         return PreparedTask(
             task=task,

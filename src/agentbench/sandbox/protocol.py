@@ -235,6 +235,19 @@ class Prepared:
     details: Mapping[str, str] = field(default_factory=dict)
 
 
+class SetupNetwork(Protocol):
+    """Restricted network of a setup, opened in its sandbox before the commands run."""
+
+    def open(self, sandbox: Sandbox) -> None: ...
+
+    def check(self) -> None:
+        """
+        Raises:
+            SetupFailed: setup requested a host that is not allowed.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SetupPlan:
     """A request to prepare an environment: the folder of the base repository, and the setup commands."""
@@ -247,6 +260,7 @@ class SetupPlan:
     timeout_sec: float
     secrets: Mapping[str, str] = field(default_factory=dict)
     fresh: bool = False
+    network: SetupNetwork | None = None
 
 
 class Backend(Protocol):

@@ -30,12 +30,18 @@ class Refused(Exception):
 class AllowList:
     """The allowed destinations of one contract."""
 
-    def __init__(self, entries: Iterable[Entry], resolve: Resolver | None = None) -> None:
+    def __init__(
+        self, entries: Iterable[Entry], resolve: Resolver | None = None, *, key: str = "network_allow"
+    ) -> None:
+        """`key` names the list in messages."""
         self._entries = tuple(entries)
+        self._key = key
         self._resolve = resolve or resolve_name
 
     @classmethod
-    def of(cls, texts: Iterable[str], *, place: str = "environment.network_allow") -> AllowList:
+    def of(
+        cls, texts: Iterable[str], *, place: str = "environment.network_allow", key: str = "network_allow"
+    ) -> AllowList:
         """
         Raises:
             InputError: an entry is invalid.
@@ -47,7 +53,7 @@ class AllowList:
             except ValueError as error:
                 msg = f"{place}[{index}]: {text!r}: {error}"
                 raise InputError(msg, remedy="write host, host:port, *.domain or an address with its port") from None
-        return cls(entries)
+        return cls(entries, key=key)
 
     def check(self, destination: Destination) -> None:
         """
@@ -58,7 +64,7 @@ class AllowList:
             literal = address_of(destination.host)
             if destination.host == "localhost" or (literal is not None and not is_public(literal)):
                 raise Refused("not_public", f"{destination} is not a public address")
-            raise Refused("not_listed", f"{destination} is not in network_allow")
+            raise Refused("not_listed", f"{destination} is not in {self._key}")
 
     def addresses(self, destination: Destination) -> tuple[str, ...]:
         """Return the addresses of a listed destination.

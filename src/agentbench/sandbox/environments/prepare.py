@@ -164,6 +164,8 @@ class Preparer:
 
     def _build(self, key: str, plan: SetupPlan, spec: SandboxSpec, on_step: Callable[[SetupStep], None]) -> Layer:
         settings = host_settings()
+        if plan.network is not None:
+            settings = settings.without_proxies()
         setup = setup_identity(key, plan, spec, settings.addresses())
         if not plan.fresh:
             self._failures.raise_recorded(setup, on_step)

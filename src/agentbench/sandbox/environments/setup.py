@@ -36,13 +36,19 @@ class SetupRun:
     def run(self, sandbox: Sandbox) -> None:
         """
         Raises:
-            SetupFailed: a command failed, or the commands together exceeded the time limit.
+            SetupFailed: a command failed or requested a host that is not allowed, or the commands took too long.
         """
+        network = self._plan.network
+        if network is not None:
+            network.open(sandbox)
         deadline = time.monotonic() + self._plan.timeout_sec
         for line in self._plan.commands:
             left = max(0.1, deadline - time.monotonic())
             done = sandbox.run(Command(line=line, env=self._plan.secrets, timeout_sec=left, keep_bytes=_KEEP_BYTES))
-            self._check(self._record(line, done, capture=False), done)
+            step = self._record(line, done, capture=False)
+            if network is not None:
+                network.check()
+            self._check(step, done)
         for line in self._plan.capture:
             # A capture only observes the environment, so its failure is recorded and does not fail setup.
             done = sandbox.run(Command(line=line, timeout_sec=_CAPTURE_SEC, keep_bytes=_KEEP_BYTES))
