@@ -312,6 +312,35 @@ class TestHostilePrograms:
         assert seen.counts.refused >= 1
         assert seen.of("true") == []
 
+    def test_invalid_addresses_fail_as_without_an_observer(self, observe_python: Observe) -> None:
+        seen = observe_python("""
+            import ctypes
+            libc = ctypes.CDLL(None, use_errno=True)
+            for _ in range(50):
+                print(libc.execve(ctypes.c_void_p(8), None, None), ctypes.get_errno())
+        """)
+        assert seen.completed.stdout.text == f"-1 {errno.EFAULT}\n" * 50
+        assert seen.counts == ProcessCounts(started=2, dropped=0, refused=0)
+
+    def test_missing_programs_of_many_processes_are_recorded(self, observe_python: Observe) -> None:
+        seen = observe_python("""
+            import os, time
+            for _ in range(5): os.fork()
+            try:
+                os.execv('/missing', ['x' * 30_000, str(os.getpid())])
+            except OSError:
+                time.sleep(1)
+        """)
+        assert len({start.argv[1] for start in seen.of("missing")}) == 32
+
+    def test_flood_of_denied_calls_does_not_block_the_sandbox(self, sandbox: Sandbox) -> None:
+        code = "import ctypes\nwhile True: ctypes.CDLL(None).unshare(0x10000000)"
+        flood = sandbox.start(Command(line=f"for i in 1 2 3 4 5 6 7 8; do python3 -c '{code}' & done; wait"))
+        for _ in range(10):
+            assert sandbox.run(Command(line="/bin/echo alive", timeout_sec=60)).stdout.kept == b"alive\n"
+        flood.kill()
+        assert flood.wait().signal == 9
+
     def test_programs_with_their_own_filter_are_seen(self, observe_python: Observe) -> None:
         seen = observe_python("""
             import ctypes, os, struct

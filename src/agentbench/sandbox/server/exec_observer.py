@@ -26,7 +26,7 @@ PIDFD_GET_INFO, PIDFD_INFO, PIDFD_INFO_EXIT = 0xC040_FF0B, "<Q52xi", 1 << 3
 TELLS_EXIT_STATUS = (6, 15)
 WAKES_SYNCHRONOUSLY = (6, 6)
 CONTINUES_CALLS = (5, 5)
-EPERM, EACCES, EFAULT, EAFNOSUPPORT = 1, 13, 14, 97
+EPERM, EIO, EACCES, EFAULT, EAFNOSUPPORT = 1, 5, 13, 14, 97
 AT_FDCWD = -100
 PAGE = 4096
 ARGUMENT_BYTES = 32768
@@ -34,6 +34,8 @@ PER_ARGUMENT = 128
 """Added to the length of each argument, which bounds their number too."""
 MAX_WATCHED = 512
 """Processes whose end is observed at the same time."""
+MAX_MISSING = 64
+"""Starts of missing programs that wait at the same time. All of them fit into one frame."""
 UNSENT_BYTES = 8 << 20
 """With more unsent data than this, starts are only counted."""
 if False:  # for type checkers; the import would slow every sandbox's start
@@ -79,7 +81,7 @@ class JobLog:
         before = self.missing.pop(start.pid, None)
         if before is not None and before.argv != start.argv:
             self.write(before)
-        if watched and not start.exists:
+        if watched and not start.exists and len(self.missing) < MAX_MISSING:
             self.missing[start.pid] = start
         else:
             self.write(start)
@@ -155,20 +157,22 @@ class ExecObserver:
         if job is not None and job.status is not None:
             job = None  # it ended before it could start, and its id was reused
         log = self.logs.get(job.name) if job else self.log_of(tid)
-        start, watched, error = None, False, 0
+        start, watched, error, invalid = None, False, 0, False
         if log is not None and log.budget.available() and self.server.outbox_size < UNSENT_BYTES:
             try:
                 start = first_start(job) if job else self.read_start(tid, folder, path, argv)
                 watched = self.watch_end(start.pid, log)  # before the answer: the process may end right after it
             except Exception as problem:  # noqa: BLE001 - whatever it is, the caller needs an answer
                 error = EACCES if isinstance(problem, PermissionError) else EFAULT
+                # An address without memory: the kernel would refuse it too.
+                invalid = isinstance(problem, OSError) and problem.errno == EIO
         if not self.answer(ident, error):
             return
         self.starting.pop(tid, None)
         if log is None:
             return
         if error:
-            log.refused += 1
+            log.refused += not invalid
         elif start is None:
             log.started += 1
             log.dropped += 1
