@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from agentbench.agents.registry import AGENTS
 from agentbench.cli.main import root
 from agentbench.core.errors import InputError, SandboxUnavailable
 from agentbench.models.client.endpoint import Dialect
+from tests.models.service import Server, answer_body, responds
 from tests.run.tasks import TASK, make_task
 
 pytestmark = [pytest.mark.req("T-04e", "T-05", "R-03"), pytest.mark.end_to_end]
@@ -87,6 +89,24 @@ def test_program_is_graded_and_leaves_the_task_unchanged(task: Path, model: str)
     assert observed["agent_program"]["digest"].startswith("sha256:")
     assert (planned["guard"]["stage_mode"], planned["guard"]["stages_enforced"]) == ("auto", False)
     assert _manifest(other)[1]["agent_program"] == {}
+
+
+@pytest.mark.req("G-06c")
+def test_risky_text_that_passes_the_gateway_is_tagged(task: Path, tmp_path: Path) -> None:
+    server = Server(responds(answer_body("I will use sudo to become root and then fix the file.")))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        result = run(task, "cli:asker", "--model", f"m-1@{server.url}")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    (record,) = result["attempts"]
+    tags = [tag["attributes"] for tag in record["tags"] if tag["id"] == "safety.os_risky_operation"]
+    assert [(tag["severity"], tag["format"]) for tag in tags] == [("note", "natural_text")]
+    assert record["commands"] == "observed"
+    assert CliRunner().invoke(root, ["verify", result["run_dir"]]).exit_code == 0
 
 
 def test_failed_installation_is_reported_before_the_run(task: Path, model: str, tmp_path: Path) -> None:
