@@ -268,6 +268,38 @@ def test_replay_restores_secrets_in_hidden_files(ab: Ab, task: Path) -> None:
     assert attempt["agreement"] == "agrees", attempt
 
 
+@pytest.mark.req("E-13")
+def test_replay_recognises_failing_tests_named_after_secrets(ab: Ab, task: Path) -> None:
+    text = (task / "task.yaml").read_text()
+    start = text.index("    - {id: answer")
+    end = text.index("\n", start)
+    check = {
+        "id": "answer",
+        "command": "sh report.sh",
+        "parser": "junit",
+        "report": "r.xml",
+        "timeout_sec": 20,
+        "fail_to_pass": [f"login::accepts[{HEX}]"],
+    }
+    (task / "task.yaml").write_text(f"{text[:start]}    - {json.dumps(check)}{text[end:]}")
+    (task / "repo" / "report.sh").write_text(
+        "token=$(sed -n 's/api_token = //p' app.ini)\n"
+        "echo \"<testsuite><testcase classname='login' name='accepts[$token]'>\" > r.xml\n"
+        "grep -qx 42 answer.txt || echo \"<failure message='$token is wrong'/>\" >> r.xml\n"
+        'echo "</testcase></testsuite>" >> r.xml\n'
+    )
+    ran = ab.by_command(task, "echo 43 > answer.txt")
+    assert ran.record["result"]["failure_reason"] == "TESTS_FAILED", ran.record
+    folder = folder_of(ran)
+    report_everything(ab, folder)
+    assert exposed(folder) == []
+    (attempt,) = ab("replay", folder, "--json").json["attempts"]
+    assert attempt["agreement"] == "agrees", attempt
+    solved = ab.by_command(task, "echo 42 > answer.txt")
+    assert solved.record["result"]["passed"], solved.record
+    assert ab("verify", folder_of(solved)).code == 0
+
+
 def test_cached_values_are_removed_with_the_cache(ab: Ab, task: Path) -> None:
     own = Ab(ab.cwd, {**ab.env, "AB_STATE": str(ab.cwd / "own-state")})
     assert own.by_command(task, "true").code == 0

@@ -126,7 +126,7 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
         except (HarnessError, TaskError, InputError) as error:
             return Replay(record, "unavailable", "unavailable", error.message)
         replayed = grade(patch, lab.grading_context(prepared), problem=recorded.patch.problem)
-    checks = tuple(compare(recorded, replayed))
+    checks = tuple(compare(recorded, replayed, redact))
     agreement: Agreement = "differs" if any(check.difference for check in checks) else "agrees"
     environment, why = _environment(recorded.identity, prepared.environment)
     return Replay(record, agreement, environment, why, checks)
@@ -184,8 +184,11 @@ def _sources(bundle: Bundle) -> Iterator[LoadedTask]:
     yield bundle.task
 
 
-def compare(recorded: RecordedGrading, replayed: Acceptance) -> Iterator[Comparison]:
-    """Compare application, build, static steps and every check. A check that only one side has is a difference."""
+def compare(recorded: RecordedGrading, replayed: Acceptance, redact: Redactor) -> Iterator[Comparison]:
+    """Compare application, build, static steps and every check. A check that only one side has is a difference.
+
+    Names of tests can contain secrets of the repository, which are redacted on both sides.
+    """
     if recorded.applied is not None:
         yield _step("patch", str(recorded.applied.outcome), str(replayed.application.outcome))
     now_steps = {step.step: str(step.outcome) for step in replayed.steps}
@@ -197,7 +200,9 @@ def compare(recorded: RecordedGrading, replayed: Acceptance) -> Iterator[Compari
         if then is None or again is None:
             yield _step(name, "absent" if then is None else str(then.outcome), "absent" if again is None else "present")
             continue
-        yield _check(then, str(again.outcome), again.decided.failing, again.decided.why)
+        yield _check(
+            then, str(again.outcome), list(map(redact.text, again.decided.failing)), redact.text(again.decided.why)
+        )
 
 
 def _step(name: str, then: str, now: str) -> Comparison:
