@@ -250,7 +250,7 @@ def build_image(engine: Engine, tag: str, label: str) -> str:
     return str(engine.inspect_image(tag)["Id"])
 
 
-@pytest.mark.req("C-04a", "R-02b")
+@pytest.mark.req("C-04a", "R-02b", "R-07")
 def test_moved_image_tag_makes_the_attempt_invalid(ab: Ab, tmp_path: Path, engine: Engine, tag: str) -> None:
     docker = {"DOCKER_HOST": os.environ.get("DOCKER_HOST", "")}
     text = TASK.format(id="answer").replace("{timeout_sec", f'{{docker_image: "{tag}", timeout_sec')
