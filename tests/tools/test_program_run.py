@@ -12,11 +12,11 @@ from agentbench.core.command import Command, Completed
 from agentbench.core.errors import WorkspaceError
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.breakers import Trip
-from agentbench.tools import program_run
+from agentbench.tools import program_run, workspace_tracker
 from agentbench.tools.program_run import AgentProgram
 from agentbench.tools.rules import Rules
 from agentbench.tools.session import SessionEnded
-from agentbench.trace.events import Intervention, ToolCallFinished, WorkspaceMutated
+from agentbench.trace.events import Intervention, ToolCallFinished, ToolCallStarted, WorkspaceMutated
 from tests.tools.conftest import OpenSession
 from tests.tools.project_sandboxes import ProjectSandboxes
 from tests.tools.recorded_session import FolderSandbox, RecordedSession, completed
@@ -155,6 +155,51 @@ def test_decision_of_a_rule_ends_a_program(
         thread.join(60)
         assert [(end.code, end.rule) for end in endings] == [(TerminationCode.SAFETY, "test")]
         assert [event.action for event in recorded.of(Intervention)] == ["terminate"]
+
+
+@pytest.mark.req("E-07b")
+def test_decision_ends_a_command(any_sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    with any_sandboxes.open(tmp_path) as recorded:
+        endings: list[SessionEnded] = []
+
+        def run() -> None:
+            try:
+                recorded.session.run("touch /tmp/started; sleep 100")
+            except SessionEnded as end:
+                endings.append(end)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        wait_until(lambda: len(recorded.of(ToolCallStarted)) > 0)
+        with pytest.raises(SessionEnded):
+            recorded.session._limits.out_of_budget(TerminationCode.COST_CAP, "no money left", shared=True)
+        thread.join(60)
+        assert [end.code for end in endings] == [TerminationCode.COST_CAP]
+        (finished,) = recorded.of(ToolCallFinished)
+        assert not finished.ok
+        assert not finished.timed_out
+        with pytest.raises(SessionEnded):
+            recorded.session.run("true")
+
+
+@pytest.mark.req("E-05b")
+def test_last_event_has_the_diff_that_earlier_events_left_out(
+    open_session: OpenSession, folder_sandbox: FolderSandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace_tracker, "MAX_OBSERVED_DIFFS", 0)
+    recorded = open_session()
+
+    def run(_command: Command) -> Completed:
+        for number in range(3):
+            (workspace / f"{number}.txt").write_text("x\n")
+            recorded.session.before_request()
+        return completed()
+
+    folder_sandbox.on_run = run
+    recorded.session.run_program(program("x"))
+    *observed, last = recorded.of(WorkspaceMutated)
+    assert [event.diff.total_bytes for event in observed] == [0, 0, 0]
+    assert all(f"+++ b/{number}.txt" in last.diff.text for number in range(3))
 
 
 def test_unreadable_folders_during_a_run_count_as_a_change(

@@ -3,9 +3,9 @@
 A `terminate` intervention is carried out at once, so only what was in progress may follow it, until the `termination` event:
 
 - an `llm_response` to a request that was logged before;
-- the `tool_call_finished` of a call that was logged before, and the events of this call. Of a program (call `hN`), processes and
-  network requests may follow for `KILL_US`, because it takes a moment to kill it, and at most `MAX_SCANS` changes of the workspace:
-  a scan in progress, the last scan, and the reversal of changes outside the editable scope.
+- the `tool_call_finished` of a call that was logged before, and the events of this call. Its processes and network requests may
+  follow for `KILL_US`, because it takes a moment to kill them, and at most `MAX_SCANS` changes of the workspace: a scan in
+  progress, the last scan, and the reversal of changes outside the editable scope.
 
 A new model request, a new call, a second `terminate` or anything of a call that is not in progress is an act after the end.
 """
@@ -31,7 +31,7 @@ from agentbench.trace.events import (
 )
 
 KILL_US = 10_000_000
-"""Microseconds in which a program must be dead. The harness takes less than a second; the rest is for busy machines."""
+"""Microseconds in which the processes of a call must be dead. The harness takes less than a second; the rest is for busy machines."""
 MAX_SCANS = 3
 
 
@@ -97,13 +97,8 @@ class _Search:
             case WorkspaceMutated():
                 self._scans += 1
                 act = "" if payload.call_id in self._calls and self._scans <= MAX_SCANS else "change of the workspace"
-            case ProcessStarted() if payload.call_id not in self._calls or self._too_late(event, stop):
+            case ProcessStarted() if payload.call_id not in self._calls or event.t - stop.t > KILL_US:
                 act = f"process {payload.number}"
-            case NetworkRequest() if not self._calls or self._too_late(event, stop):
+            case NetworkRequest() if not self._calls or event.t - stop.t > KILL_US:
                 act = f"network request {payload.request_id}"
         return act
-
-    def _too_late(self, event: Event, stop: Event) -> bool:
-        """Return whether a program acts although it should be dead. Other calls may finish."""
-        only_programs = all(call_id.startswith("h") for call_id in self._calls)
-        return only_programs and event.t - stop.t > KILL_US

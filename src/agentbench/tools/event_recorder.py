@@ -57,8 +57,10 @@ class EventRecorder:
         return self._log.append(payload, actor, unless=self.over.is_set)
 
     def when_over(self, notify: Callable[[], None]) -> None:
-        """Call `notify` when the attempt is ended. It is called while the log is locked, so it must not write to it."""
+        """Call `notify` when the attempt is ended, or now if it was. It may be called twice, and while the log is locked."""
         self._when_over = notify
+        if self.over.is_set():
+            notify()
 
     def trips(self, seq: int) -> tuple[Trip, ...]:
         """Return the rule engine's decisions about event `seq`, once."""

@@ -18,7 +18,7 @@ from agentbench.core.errors import AgentBenchError
 from agentbench.sandbox.protocol import ProcessObserver
 from agentbench.tools.definition import Execution, ToolContext
 from agentbench.tools.process_recorder import ProcessRecorder
-from agentbench.tools.run_command import KEEP_BYTES, finish
+from agentbench.tools.run_command import KEEP_BYTES, finish, kill_until
 
 SCAN_SEC = 2.0
 """Longest time between two scans."""
@@ -26,8 +26,6 @@ SLOW_SCAN_SEC = 0.1
 """If scans take longer, the program gets as much time without one."""
 RESPONSE_SCAN_SEC = 0.25
 """A response is judged after a scan that is at most this old."""
-_KILL_SEC = 0.2
-"""Time after which a program that is still alive is killed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +71,8 @@ class ProgramRun:
         with self._scanning:
             self._finished = True
             rest = tracker.scan()
-            self._mutated = tracker.log_changes(context.call_id, rest) or self._mutated
             changes = rest if rest.problem is not None else tracker.changes_since(start)
+            self._mutated = tracker.log_changes(context.call_id, rest, changes) or self._mutated
         execution = finish(context, completed, changes, self._mutated, ended_by=self._ended_by)
         return replace(execution, not_observed=_not_observed(context, completed))
 
@@ -132,10 +130,7 @@ class ProgramRun:
         stop = self._context.recorder.engine.stop
         self._ended_by = self._ended_by or (stop.detail if stop is not None else "the attempt is over")
         self._close_gateway()
-        while not self._exited.is_set():
-            with suppress(AgentBenchError):
-                self._context.sandbox.kill_processes()
-            self._exited.wait(_KILL_SEC)
+        kill_until(self._exited, self._context.sandbox)
 
 
 def _not_observed(context: ToolContext, completed: Completed) -> str | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,9 +13,10 @@ from pydantic import Field, StringConstraints, field_validator
 
 from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.core.command import Command, Completed, Stream
-from agentbench.core.errors import PatchInvalid
+from agentbench.core.errors import AgentBenchError, PatchInvalid, ToolFault
 from agentbench.core.reasons import Outcome
 from agentbench.core.text import printable
+from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.definition import Arguments, Execution, Tool, ToolContext
 from agentbench.tools.paths import show
 from agentbench.tools.result import ToolError, ToolResult, shorten
@@ -27,6 +30,7 @@ MAX_COMMAND = 100_000
 """The kernel takes at most 128 KiB in one argument."""
 KEEP_BYTES = 1024 * 1024
 MAX_NAMED = 200
+_KILL_SEC = 0.2
 MAX_OUTSIDE_NAMED = 10
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
@@ -77,10 +81,44 @@ def execute(context: ToolContext, command: Command, *, note: str = "") -> Execut
     context.tracker.settle()  # the state before the command, to compare with
     timeout_sec = max(min(command.timeout_sec, context.time_left()), 0.001)
     bounded = replace(command, cwd=context.workdir, timeout_sec=timeout_sec, keep_bytes=KEEP_BYTES)
-    completed = context.sandbox.run(bounded)
+    completed = _run_until_over(context, bounded)
     changes = context.tracker.scan()
     mutated = context.tracker.log_changes(context.call_id, changes)
     return finish(context, completed, changes, mutated, note=note)
+
+
+def _run_until_over(context: ToolContext, command: Command) -> Completed:
+    """Run a command, and kill it if the attempt is ended meanwhile.
+
+    Raises:
+        ToolFault: the attempt was ended before the command could start.
+    """
+    if context.recorder.over.is_set():
+        raise ToolFault("refused: the attempt is over", kind=ToolError.COMMAND_DENIED)
+    exited = threading.Event()
+    killer = threading.Thread(target=kill_until, args=(exited, context.sandbox), name="command-killer", daemon=True)
+
+    def kill() -> None:
+        with suppress(RuntimeError):  # started already
+            killer.start()
+
+    context.recorder.when_over(kill)
+    try:
+        return context.sandbox.run(command)
+    finally:
+        context.recorder.when_over(lambda: None)
+        exited.set()
+        if killer.ident is not None:
+            killer.join()
+
+
+def kill_until(exited: threading.Event, sandbox: Sandbox) -> None:
+    """Kill all processes of a sandbox, again and again if a command was just being started."""
+    while not exited.is_set():
+        # If the sandbox died, the thread that waits for the command gets the error with its reason.
+        with suppress(AgentBenchError):
+            sandbox.kill_processes()
+        exited.wait(_KILL_SEC)
 
 
 def finish(

@@ -28,6 +28,8 @@ from agentbench.workspace.diff.events import file_digest
 MAX_ENTRIES = 150_000
 MAX_FILES_IN_EVENT = 200
 DIFF_SHOWN = 8_000
+MAX_OBSERVED_DIFFS = 32 * 1024 * 1024
+"""Bytes of diffs that scans of running programs may log in one attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class WorkspaceTracker:
         self._steps = StepDiffs(lambda entry: None if base is None else _read(base, entry))
         self._written: dict[str, bytes] = {}
         """Contents that the harness wrote last, by digest."""
+        self._observed_bytes = 0
 
     def entries(self) -> dict[bytes, Entry]:
         """Return all current entries, sorted by path.
@@ -96,13 +99,19 @@ class WorkspaceTracker:
         return Changes(self._mark_generated(compare(before.values(), entries.values())))
 
     def observe(self, call_id: str) -> int:
-        """Scan while a program changes the workspace, and log the changes so far. Returns the number of the event, or 0."""
+        """Scan while a program changes the workspace, and log the changes so far. Returns the number of the event, or 0.
+
+        After many diffs only digests are logged; the event of the last scan has the diff of the rest.
+        """
         try:
             changes = self.scan(quick=True)
         except (WorkspaceError, OSError) as error:  # the program moves folders while they are read
             changes = Changes(problem=str(error))
-        event = self._event(call_id, changes)
-        return 0 if event is None else self._recorder.write(event)
+        event = self._event(call_id, changes, with_diff=self._observed_bytes < MAX_OBSERVED_DIFFS)
+        if event is None:
+            return 0
+        self._observed_bytes += event.diff.total_bytes
+        return self._recorder.write(event)
 
     def changes_since(self, entries: Mapping[bytes, Entry]) -> Changes:
         """Return the changes between earlier entries and the last scan."""
@@ -171,9 +180,12 @@ class WorkspaceTracker:
 
     # --- events ---------------------------------------------------------------------------------------------------
 
-    def log_changes(self, call_id: str, changes: Changes) -> int:
-        """Log the changes. Returns the number of the event, or 0 if nothing changed."""
-        event = self._event(call_id, changes)
+    def log_changes(self, call_id: str, changes: Changes, whole: Changes | None = None) -> int:
+        """Log the changes. Returns the number of the event, or 0 if nothing changed.
+
+        `whole`: everything that the call changed; the diff contains what earlier events about it left out.
+        """
+        event = self._event(call_id, changes, whole)
         if event is None:
             return 0
         seq = self._recorder.write(event)
@@ -181,17 +193,22 @@ class WorkspaceTracker:
             self._recorder.alert("workspace", "tree_limits", f"cannot tell what changed: {changes.problem}")
         return seq
 
-    def _event(self, call_id: str, changes: Changes) -> WorkspaceMutated | None:
+    def _event(
+        self, call_id: str, changes: Changes, whole: Changes | None = None, *, with_diff: bool = True
+    ) -> WorkspaceMutated | None:
         """Return the event for the changes. Without files it says that they are not known."""
         if changes.problem is not None:
             return WorkspaceMutated(call_id=call_id, files=[])
+        diff = self.diff(whole or changes) if with_diff else Excerpt()
+        if whole is not None and diff.total_bytes and not changes.files:
+            changes = whole
         if not changes.files:
             return None
         return WorkspaceMutated(
             call_id=call_id,
             files=self.digests(changes),
             omitted=max(len(changes.files) - MAX_FILES_IN_EVENT, 0),
-            diff=self.diff(changes),
+            diff=diff,
         )
 
     def digests(self, changes: Changes) -> list[FileDigest]:

@@ -258,7 +258,7 @@ class ProcessFinished(Payload):
 
 
 class WorkspaceMutated(Payload):
-    """Files that a tool call changed in the workspace."""
+    """Files that a tool call changed in the workspace, or a running program since the last such event."""
 
     type = "workspace_mutated"
     call_id: str | None
