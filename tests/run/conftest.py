@@ -86,7 +86,7 @@ def shared_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ab(tmp_path: Path, shared_state: Path) -> Ab:
-    kept = ("PATH", "HOME", "LANG", "SSL_CERT_FILE", "PIP_FIND_LINKS", "PIP_CERT", "REQUESTS_CA_BUNDLE")
+    kept = ("PATH", "HOME", "LANG", "DOCKER_HOST", "SSL_CERT_FILE", "PIP_FIND_LINKS", "PIP_CERT", "REQUESTS_CA_BUNDLE")
     env = {name: os.environ[name] for name in kept if name in os.environ}
     return Ab(tmp_path, {**env, "AB_STATE": str(shared_state)})
 
