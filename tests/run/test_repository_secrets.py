@@ -79,7 +79,9 @@ def task(tmp_path: Path) -> Path:
         .replace("grep -qx 42 answer.txt", CHECK)
         .replace("timeout_sec: 20,", "timeout_sec: 60,")
     )
-    folder = make_task(tmp_path / "task", text=text, more=f'setup: {{commands: ["cat {ALL}"]}}\n')
+    folder = make_task(
+        tmp_path / "task", text=text, more=f'setup: {{commands: ["cat {ALL}"]}}\nartifacts: {{keep_workspace: true}}\n'
+    )
     for name, content in REPOSITORY.items():
         (folder / "repo" / name).write_text(content)
     return folder
@@ -165,6 +167,7 @@ def test_model_agent_leaves_no_secret_in_the_run_directory(ab: Ab, task: Path, e
     assert any(JWT in json.dumps(body) for _, _, body in echo.seen)
     report_everything(own, folder)
     assert exposed(folder) == []
+    assert "[redacted:repo-secret:" in (folder / "tasks/answer/repo/config.py").read_text()
     log = events(folder)
     assert "[redacted:repo-secret:" in log
     # Ordinary values stay readable.
@@ -228,6 +231,17 @@ def test_equal_runs_have_equal_placeholders(ab: Ab, task: Path) -> None:
     ]
     assert patches[0] == patches[1]
     assert "[redacted:repo-secret:" in patches[0]
+
+
+def test_graded_patch_leaves_no_secret(ab: Ab, task: Path, tmp_path: Path) -> None:
+    (tmp_path / "given.patch").write_text(PATCH)
+    ran = ab("grade", "--task", task, "--patch", tmp_path / "given.patch", "--json")
+    assert ran.code == 0, ran.stderr
+    (run,) = (tmp_path / "artifacts" / "runs").iterdir()
+    assert exposed(run) == []
+    assert ab("verify", run).code == 0
+    (attempt,) = ab("replay", run, "--json").json["attempts"]
+    assert attempt["agreement"] == "agrees", attempt
 
 
 @pytest.mark.req("E-13")
