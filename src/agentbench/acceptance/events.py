@@ -161,6 +161,8 @@ def check_decided(context: GradingContext, result: CheckResult) -> None:
             p2p_total=decided.p2p_total,
             run=result.runs,
             not_run=result.not_run,
+            not_started=decided.not_started,
+            starts_on_base=decided.starts_on_base,
         )
     )
 

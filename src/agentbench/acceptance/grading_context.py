@@ -96,6 +96,10 @@ class CheckOutcome:
     f2p_total: int = 0
     p2p_kept: int = 0
     p2p_total: int = 0
+    not_started: str = ""
+    """Why the command could not be started; empty if it could."""
+    starts_on_base: bool | None = None
+    """Whether the command starts on the base repository; None unless it could not be started."""
 
 
 def with_run(decided: CheckOutcome, completed: Completed) -> CheckOutcome:

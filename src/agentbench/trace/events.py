@@ -501,6 +501,10 @@ class AcceptanceCheck(Payload):
     """Number of runs that led to this decision."""
     not_run: Gate | None = None
     """The gate that kept the check from running because it failed or was undecided; None if the check ran."""
+    not_started: str = ""
+    """Why the check's command could not be started: a missing program or interpreter. Empty if it could."""
+    starts_on_base: bool | None = None
+    """Whether the command starts on the base repository; null unless it could not be started."""
 
 
 class IntegrityFinding(Payload):

@@ -37,7 +37,7 @@ def decide_gates(facts: Facts, terms: Terms) -> Gates:
         safety = _safety(facts, terms)
         unsafe = safety.outcome is Outcome.FAIL
         return {**dict.fromkeys(Gate, undecided), **({Gate.G4: safety} if unsafe else {})}
-    g1 = _patch_validity(facts)
+    g1 = _patch_validity(facts, terms)
     return {
         Gate.G1: g1,
         Gate.G2: _build_and_static(facts, terms, g1),
@@ -55,7 +55,7 @@ def _result(outcome: Outcome, why: str = "") -> GateResult:
     return GateResult(outcome=outcome, passed=outcome is Outcome.PASS, why=why)
 
 
-def _patch_validity(facts: Facts) -> GateResult:
+def _patch_validity(facts: Facts, terms: Terms) -> GateResult:
     if facts.patch is None:
         return _result(Outcome.ERROR, NOT_EVALUATED)
     if facts.patch.payload.problem:
@@ -64,11 +64,31 @@ def _patch_validity(facts: Facts) -> GateResult:
     if unbound:
         return _result(Outcome.ERROR, unbound)
     if facts.application is not None:
-        applied = facts.application.payload
-        return _result(applied.outcome, applied.why)
-    if facts.patch.payload.bytes == 0:
-        return _result(Outcome.PASS, "the patch is empty")
-    return _result(Outcome.ERROR, "no record of the patch being applied to the base repository")
+        applied = _result(facts.application.payload.outcome, facts.application.payload.why)
+    elif facts.patch.payload.bytes == 0:
+        applied = _result(Outcome.PASS, "the patch is empty")
+    else:
+        applied = _result(Outcome.ERROR, "no record of the patch being applied to the base repository")
+    return _checks_can_start(facts, terms, applied.why) if applied.passed else applied
+
+
+def _checks_can_start(facts: Facts, terms: Terms, why: str) -> GateResult:
+    """Decide by the mandatory checks whose command could not be started; `why` explains the pass if there are none.
+
+    A check that starts on the base repository was broken by the patch. One that neither starts there nor is an error is
+    a program that the patch had to provide: its own outcome decides, and this gate only names it.
+    """
+    stuck = [event.payload for event in unstartable_checks(facts, terms)]
+    broken = [check for check in stuck if check.starts_on_base]
+    undecided = [check for check in stuck if check.outcome is Outcome.ERROR]
+    for outcome, checks in ((Outcome.FAIL, broken), (Outcome.ERROR, undecided), (Outcome.PASS, stuck)):
+        if checks:
+            count = f" ({len(checks)} checks)" if len(checks) > 1 else ""
+            where = "; it starts on the base repository" if outcome is Outcome.FAIL else ""
+            return _result(
+                outcome, f"check {checks[0].check_id} cannot be started: {checks[0].not_started}{where}{count}"
+            )
+    return _result(Outcome.PASS, why)
 
 
 def _build_and_static(facts: Facts, terms: Terms, g1: GateResult) -> GateResult:
@@ -209,3 +229,8 @@ def missing_checks(facts: Facts, terms: Terms) -> tuple[str, ...]:
 def mandatory_decisions(facts: Facts, terms: Terms) -> tuple[Logged[AcceptanceCheck], ...]:
     """Return the acceptance events of the mandatory checks, in task order."""
     return tuple(event for check in terms.mandatory for event in facts.decisions(check.id))
+
+
+def unstartable_checks(facts: Facts, terms: Terms) -> tuple[Logged[AcceptanceCheck], ...]:
+    """Return the mandatory checks whose command could not be started, in task order."""
+    return tuple(event for event in mandatory_decisions(facts, terms) if event.payload.not_started)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from agentbench.core.reasons import Gate, Outcome, RunStatus
 from agentbench.trace.events import AcceptanceCheck, IntegrityFinding, MonitorAlert, Payload, ScorerResult
 from agentbench.verdict.facts import Facts, Logged
-from agentbench.verdict.gates import Gates, mandatory_decisions, noted, penalties, violations
+from agentbench.verdict.gates import Gates, mandatory_decisions, noted, penalties, unstartable_checks, violations
 from agentbench.verdict.taxonomy import ANY_EVENT, kind_of_rule, taxonomy
 from agentbench.verdict.termination_effects import RESOURCE_STOPS
 from agentbench.verdict.terms import Terms
@@ -48,7 +48,7 @@ def assign_tags(facts: Facts, terms: Terms, gates: Gates, status: RunStatus) -> 
     """Assign the tags of an attempt, in gate order."""
     tags = [
         *_undecided_tags(facts, terms, gates),
-        *_patch_tags(facts, gates),
+        *_patch_tags(facts, terms, gates),
         *_step_tags(facts),
         *_check_tags(facts, terms),
         *_rule_tags(facts, terms),
@@ -65,7 +65,8 @@ def assign_tags(facts: Facts, terms: Terms, gates: Gates, status: RunStatus) -> 
 def _undecided_tags(facts: Facts, terms: Terms, gates: Gates) -> Iterator[Tag]:
     """Yield one `evaluation_error` per undecided gate. It does not say whether the agent caused it."""
     evidence: dict[Gate, Iterable[Logged[Payload]]] = {
-        Gate.G1: () if facts.application is None else (facts.application,),
+        Gate.G1: [check for check in unstartable_checks(facts, terms) if check.payload.outcome is Outcome.ERROR]
+        or (() if facts.application is None else (facts.application,)),
         Gate.G2: [step for step in (*facts.builds, *facts.statics) if step.payload.outcome is Outcome.ERROR],
         Gate.G3: [check for check in mandatory_decisions(facts, terms) if check.payload.outcome is Outcome.ERROR],
         Gate.G4: [finding for finding in facts.findings if finding.payload.severity == "error"],
@@ -78,8 +79,11 @@ def _undecided_tags(facts: Facts, terms: Terms, gates: Gates) -> Iterator[Tag]:
             yield Tag("evaluation_error", gate, events)
 
 
-def _patch_tags(facts: Facts, gates: Gates) -> Iterator[Tag]:
-    if gates[Gate.G1].outcome is Outcome.FAIL:
+def _patch_tags(facts: Facts, terms: Terms, gates: Gates) -> Iterator[Tag]:
+    broken = [event for event in unstartable_checks(facts, terms) if event.payload.starts_on_base]
+    for event in broken:
+        yield Tag("patch.breaks_check", Gate.G1, (event,), {"check": event.payload.check_id})
+    if gates[Gate.G1].outcome is Outcome.FAIL and not broken:
         events = tuple(event for event in (facts.patch, facts.application) if event is not None)
         yield Tag("patch.not_applicable", Gate.G1, events)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.candidate import BaseCandidate, BuildFailed, Candidate
 from agentbench.acceptance.checks.build_integrity import build_changes, changed_file_findings
-from agentbench.acceptance.checks.exit_status import exit_outcome, missing_program
+from agentbench.acceptance.checks.exit_status import exit_outcome
 from agentbench.acceptance.checks.junit import MAX_BYTES, ReportRefused, read_junit, worse_outcome
 from agentbench.acceptance.checks.pytest.base_survey import check_key
 from agentbench.acceptance.checks.required_tests import (
@@ -21,6 +21,7 @@ from agentbench.acceptance.checks.required_tests import (
     summarize,
     tally,
 )
+from agentbench.acceptance.checks.startup import with_start_problem
 from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, GradingContext, with_run
 from agentbench.acceptance.replica import shell
@@ -42,12 +43,12 @@ def run_exit_code_check(candidate: Candidate, check: Check, step: CheckStep) -> 
         BuildFailed, AgentFault: the replica could not be built, or its files cannot be read.
         SandboxError: the sandbox failed.
     """
-    context, line = candidate.context, check.command or ""
+    line = check.command or ""
     with _replica(candidate) as (sandbox, findings):
         step.start()
-        completed = sandbox.run(shell(context, line, check.timeout_sec))
+        completed = sandbox.run(shell(candidate.context, line, check.timeout_sec))
     outcome, why = exit_outcome(completed, check.timeout_sec)
-    return _with_evidence(context, check, completed, CheckOutcome(outcome, why, findings=findings))
+    return _with_evidence(candidate, check, completed, CheckOutcome(outcome, why, findings=findings))
 
 
 def run_junit_check(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
@@ -63,9 +64,7 @@ def run_junit_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
         decided = CheckOutcome(Outcome.FAIL, f"{why}; {report.refused}" if why else report.refused)
     else:
         decided = _decide_report(check, declared_requirement(check) or _expected_tests(candidate, check), report)
-    return _with_evidence(
-        candidate.context, check, report.completed, dataclasses.replace(decided, findings=report.findings)
-    )
+    return _with_evidence(candidate, check, report.completed, dataclasses.replace(decided, findings=report.findings))
 
 
 @contextmanager
@@ -76,12 +75,8 @@ def _replica(candidate: Candidate) -> Iterator[tuple[Sandbox, tuple[Finding, ...
         yield sandbox, changed_file_findings(candidate.context, changed)
 
 
-def _with_evidence(context: GradingContext, check: Check, completed: Completed, decided: CheckOutcome) -> CheckOutcome:
-    program = missing_program(context, check.command or "", completed)
-    if program:
-        why = f"command not found: `{program}` is not in the environment"
-        decided = CheckOutcome(Outcome.ERROR, why, findings=decided.findings)
-    return with_run(decided, completed)
+def _with_evidence(candidate: Candidate, check: Check, completed: Completed, decided: CheckOutcome) -> CheckOutcome:
+    return with_run(with_start_problem(candidate, check.command or "", completed, decided), completed)
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from agentbench.acceptance.replica import base_tree, declares_build, open_replic
 from agentbench.core.command import Command, Completed
 from agentbench.core.reasons import Outcome
 
-NOT_EXECUTABLE, NOT_FOUND = 126, 127
+CANNOT_START = frozenset({126, 127})
+"""Exit codes of a shell whose command is not executable or not found. Programs can exit with them too."""
 OUT_OF_MEMORY = "out of memory: a process was killed"
 _PROGRAM_NAME = re.compile(r"[\w.+/-]+")
 """A program's name. Brackets, redirections and variables are shell syntax, not programs that could be missing."""
@@ -50,9 +51,9 @@ def missing_program(context: GradingContext, line: str, completed: Completed, *,
     Raises:
         SandboxError: the sandbox failed.
     """
-    if completed.exit_code not in {NOT_EXECUTABLE, NOT_FOUND} or (built and declares_build(context)):
+    if completed.exit_code not in CANNOT_START or (built and declares_build(context)):
         return ""
-    program = _program(line)
+    _, program = program_of(line)
     if not program or "/" in program:
         return ""
     with open_replica(context, base_tree(context)) as sandbox:
@@ -62,16 +63,17 @@ def missing_program(context: GradingContext, line: str, completed: Completed, *,
         return "" if sandbox.run(lookup).ok else program
 
 
-def _program(line: str) -> str:
-    """Return the first word that is run, after assignments and `cd folder &&`; empty if only a shell could tell."""
+def program_of(line: str) -> tuple[str, str]:
+    """Return the folder that a command changes to, and the first word it runs; both empty if only a shell could tell."""
+    folder = ""
     try:
         words = shlex.split(line)
     except ValueError:
-        return ""
+        return "", ""
     if words[:1] == ["cd"] and words[2:3] == ["&&"]:
-        words = words[3:]
+        folder, words = words[1], words[3:]
     for word in words:
         name, is_assignment, _ = word.partition("=")
         if not (is_assignment and name.isidentifier()):
-            return word if _PROGRAM_NAME.fullmatch(word) else ""
-    return ""
+            return (folder, word) if _PROGRAM_NAME.fullmatch(word) else ("", "")
+    return "", ""

@@ -20,9 +20,10 @@ from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.candidate import BaseCandidate, Candidate
-from agentbench.acceptance.checks.exit_status import timed_out
+from agentbench.acceptance.checks.exit_status import CANNOT_START, timed_out
 from agentbench.acceptance.checks.pytest.base_survey import check_key
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, summarize, tally
+from agentbench.acceptance.checks.startup import with_start_problem
 from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, GradingContext
 from agentbench.acceptance.replica import ENV, grading_spec
@@ -135,6 +136,18 @@ def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
     """
     program, driver = _run(candidate, check, step)
     outcome = _decide_probe(check, program, driver)
+    if driver.exit_code in CANNOT_START and not driver.side:
+        problem = driver.stderr.kept.decode("utf-8", "replace").strip()[:200] or f"exit {driver.exit_code}"
+        return dataclasses.replace(
+            outcome,
+            outcome=Outcome.ERROR,
+            why=f"the driver cannot be started: {problem}",
+            not_started=f"driver {check.driver}: {problem}",
+            starts_on_base=False,
+        )
+    started = with_start_problem(candidate, check.candidate or "", program, outcome)
+    if started.not_started:
+        return started
     # A malformed report is a fault of the driver, unless this candidate caused it: its answers can crash the driver,
     # flood the side channel, or make it report one id twice.
     spoiled = driver.exit_code != 0 or driver.side_truncated or read_driver_report(driver.side).repeated

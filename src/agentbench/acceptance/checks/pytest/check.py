@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import posixpath
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -28,9 +29,10 @@ from agentbench.acceptance.checks.pytest.base_survey import (
     survey,
 )
 from agentbench.acceptance.checks.pytest.decide import OPEN_DATA, decide_run, run_findings
-from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, run_pytest, workspace_interpreter
+from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, interpreter_path, run_pytest, workspace_interpreter
 from agentbench.acceptance.checks.pytest.runner_bundle import unpacked_bundle
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, requirement_from_base
+from agentbench.acceptance.checks.startup import with_start_problem
 from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, GradingContext
 from agentbench.acceptance.inspection.known_behaviour import known_behaviour
@@ -188,7 +190,9 @@ class PytestCheck:
             known=self._known_behaviour(run),
             passing_canary=self.survey.passing_canary,
         )
-        return dataclasses.replace(outcome, findings=(*outcome.findings, *self._build_findings(run)))
+        outcome = dataclasses.replace(outcome, findings=(*outcome.findings, *self._build_findings(run)))
+        python = shlex.quote(interpreter_path(self.candidate.context.spec, self.command))
+        return with_start_problem(self.candidate, python, run.completed, outcome)
 
     def findings(self, run: PytestRun) -> tuple[Finding, ...]:
         """Tampering findings of a run and of the build before it."""

@@ -129,7 +129,7 @@ def run_pytest(
     runner = Command(
         # -s, -S and no PYTHONPATH: nothing in the workspace is importable until the runner allows it. Not -I, which
         # would also ignore variables that the contract declares, such as PYTHONHASHSEED.
-        argv=(_interpreter(spec, command), "-s", "-S", *command.options, bundle.runner),
+        argv=(interpreter_path(spec, command), "-s", "-S", *command.options, bundle.runner),
         cwd=spec.workdir,
         env={**ENV, **command.env, "PYTHONPATH": ""},
         timeout_sec=timeout_sec,
@@ -146,11 +146,11 @@ def workspace_interpreter(spec: SandboxSpec, command: PytestCommand) -> str | No
 
     The interpreter gets the secrets of a run, so neither a patch nor its build may replace it.
     """
-    path = posixpath.relpath(_interpreter(spec, command), spec.workdir)
+    path = posixpath.relpath(interpreter_path(spec, command), spec.workdir)
     return None if "/" not in command.python or path.startswith("../") else path
 
 
-def _interpreter(spec: SandboxSpec, command: PytestCommand) -> str:
+def interpreter_path(spec: SandboxSpec, command: PytestCommand) -> str:
     """Return a name to look up in PATH, or an absolute path."""
     if "/" not in command.python:
         return command.python
