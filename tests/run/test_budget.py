@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -141,6 +143,9 @@ def test_overrun_is_tagged_and_reported_but_changes_no_verdict(ab: Ab, tmp_path:
     run = ran.json["run_dir"]
     assert ab("verify", run).code == 0
     assert "budget.overrun" in ab("show", run).stdout
+    assert "1 attempt cost more than its cap" in ab("report", "summary", "--run", run).stdout
+    (row,) = csv.DictReader(io.StringIO(ab("report", "summary", "--run", run, "--format", "csv").stdout))
+    assert row["overrun"] == "true"
 
 
 @pytest.mark.req("M-07b")

@@ -11,10 +11,11 @@ from agentbench.record.attempt_folder import EVENTS, MANIFEST
 from agentbench.record.headline import headline
 from agentbench.record.manifest import read_manifest
 from agentbench.record.schema import AttemptRecord, CheckRecord, Judge
+from agentbench.reports.adjudications import read_adjudications
 from agentbench.reports.card_evidence import Evidence, read_evidence
 from agentbench.reports.escape import columns, plain
-from agentbench.reports.number_format import counted, percent, plural, seconds, share_interval
-from agentbench.reports.provenance import evidence
+from agentbench.reports.number_format import amount, counted, percent, plural, seconds, share_interval
+from agentbench.reports.provenance import evidence, origin_of, read_text
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import GATE_NAMES, Summary, assurance_of, decision
 from agentbench.trace.log import read_events
@@ -51,6 +52,7 @@ REVIEW_EVENTS = frozenset(
 def run_card(summary: Summary) -> str:
     """Render a run: rates, and one line per attempt."""
     run, rates = summary.run, summary.rates
+    overruns = sum(row.overrun for row in run.rows)
     lines = [decision(summary), ""]
     acceptance = f"{counted(rates.acceptance)} scorable attempts, {percent(rates.acceptance.share)}"
     invalid = "".join(f", {cause}: {count}" for cause, count in sorted(rates.invalid.items()))
@@ -63,6 +65,8 @@ def run_card(summary: Summary) -> str:
         ("errors", f"{counted(rates.acceptance_error)} scorable attempts"),
         ("invalid", f"{counted(rates.invalid_fraction)} attempts{invalid}"),
         ("superseded", plural(run.superseded, "earlier attempt") if run.superseded else ""),
+        ("cost", ", ".join(f"{amount(costs.total)} {costs.unit}" for costs in summary.spending)),
+        ("overruns", f"{plural(overruns, 'attempt')} above the cost cap" if overruns else ""),
         ("deviations", "; ".join(summary.deviations)),
     )
     if run.rows:
@@ -139,7 +143,7 @@ def attempt_card(record: AttemptRecord, folder: Path) -> str:
     if sequence:
         lines += ["", f"what happened ({CAUSES_LABEL}; the events are authoritative)", *sequence]
     lines += _independent_verdicts(record)
-    lines += ["", *_labelled(*_usage(record), *_files(record, folder))]
+    lines += ["", *_labelled(*_usage(record), ("reviews", _reviewed(record, folder)), *_files(record, folder))]
     return "\n".join(lines)
 
 
@@ -242,8 +246,27 @@ def _usage(record: AttemptRecord) -> Sequence[tuple[str, str]]:
     return (
         ("time", f"{seconds(record.duration_sec)} total, {phases}"),
         ("usage", f"{calls}, {plural(tokens, 'token')}"),
-        ("cost", f"{record.cost.total:.4g} {record.cost.unit}"),
+        ("cost", _cost(record)),
     )
+
+
+def _cost(record: AttemptRecord) -> str:
+    cost = record.cost
+    phases = {} if cost.phases is None else cost.phases.model_dump()
+    split = ", ".join(f"{name} {value:.4g}" for name, value in phases.items() if value)
+    return f"{cost.total:.4g} {cost.unit}" + (f" ({split})" if split else "")
+
+
+def _reviewed(record: AttemptRecord, folder: Path) -> str:
+    """Describe reviews after the attempt, which its record does not contain, with their price."""
+    adjudications = [one for one in read_adjudications(folder) if one.attempt_id == record.attempt_id]
+    minutes = sum(one.minutes for one in adjudications)
+    if not minutes:
+        return ""
+    text = read_text(evidence(folder, f"{record.artifact_paths.task_dir}/{MANIFEST}"))
+    price = minutes / 60 * origin_of(text).review_hour
+    priced = f"{price:.4g} {record.cost.unit}" if price else "no price in the price table"
+    return f"{minutes:g} minutes by {plural(len(adjudications), 'reviewer')}, {priced}; not part of the cost above"
 
 
 def _files(record: AttemptRecord, folder: Path) -> Sequence[tuple[str, str]]:

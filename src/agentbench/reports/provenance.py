@@ -7,6 +7,7 @@ never stops a report.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -40,6 +41,10 @@ class Origin:
     locked: bool | None = None
     replayable: bool | None = None
     strata: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, float] | None = None
+    """Weights of the score if they differ from the published ones."""
+    review_hour: float = 0.0
+    """Price of an hour of review."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +99,12 @@ def read_provenance(folder: Path, rows: Sequence[Row]) -> Provenance:
         place = evidence(folder, task_dir)
         if place is not None and place.is_dir():
             manifest = read_text(evidence(folder, f"{task_dir}/{MANIFEST}"))
-            origins[task] = _origin(manifest, read_text(evidence(folder, f"{task_dir}/{TASK_FILE}")))
+            origins[task] = origin_of(manifest, read_text(evidence(folder, f"{task_dir}/{TASK_FILE}")))
     return Provenance(origins)
 
 
-def _origin(manifest: str | None, task: str | None) -> Origin:
+def origin_of(manifest: str | None, task: str | None = None) -> Origin:
+    """Return what the texts of a manifest and a task file state."""
     document = _mapping(_loaded(manifest))
     protocol = _mapping(document.get("protocol_manifest"))
     planned, observed = _mapping(protocol.get("planned")), _mapping(protocol.get("observed"))
@@ -127,7 +133,18 @@ def _origin(manifest: str | None, task: str | None) -> Origin:
         locked=locked if isinstance(locked, bool) else None,
         replayable=replayable if isinstance(replayable, bool) else None,
         strata=_strata(task),
+        weights=_weights(grading.get("weights")),
+        review_hour=_number(_mapping(planned.get("rates")).get("review_hour_micro")) / 1_000_000,
     )
+
+
+def _weights(value: object) -> Mapping[str, float] | None:
+    weights = {name: _number(weight) for name, weight in _mapping(value).items()}
+    return weights or None
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
 def _strata(task: str | None) -> Mapping[str, str]:

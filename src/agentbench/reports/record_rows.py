@@ -64,6 +64,8 @@ class Row(NamedTuple):
     judge: str | None
     usage: Usage
     cost: Cost
+    overrun: bool
+    """The total cost is above the cost cap."""
     task_dir: str
     offset: int
     length: int
@@ -90,6 +92,13 @@ class Cost(NamedTuple):
     judge: float
     total: float
     unit: str
+    phases: tuple[float, ...] | None
+    """Total by phase, in the order of PHASES; None in records of versions that did not split it."""
+
+
+PHASES = ("setup", "agent", "review", "acceptance", "judge", "storage")
+OVERRUN = "budget.overrun"
+"""Tag of an attempt that cost more than its cap."""
 
 
 # --- reading
@@ -131,6 +140,7 @@ _GATE = _values(outcome=_enum(list(Outcome)))
 _COSTS = dict.fromkeys(Cost._fields, _REAL) | {
     "judge": core_schema.with_default_schema(_REAL, default=0.0),
     "unit": _TEXT,
+    "phases": core_schema.with_default_schema(_optional(_values(**dict.fromkeys(PHASES, _REAL))), default=None),
 }
 _FIELDS = {
     "attempt_id": _TEXT,
@@ -168,6 +178,7 @@ _FIELDS = {
     "judge": _optional(_values(verdict=_TEXT)),
     "usage": _values(**{name: _REAL if name.endswith("_sec") else _COUNT for name in Usage._fields}),
     "cost": _values(**_COSTS),
+    "tags": core_schema.list_schema(_values(id=_TEXT)),
     "artifact_paths": _values(task_dir=_TEXT),
 }
 _VALIDATOR = SchemaValidator(
@@ -226,7 +237,7 @@ def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length
     (
         attempt_id, task, repeat, variant, agent, model, status, (passed, reason), cause, attribution, badge, needs_review,
         contract, digest, acceptance, env, config, harness, observability, commands, safety, seed, duration, score, mean_score, gates, progress,
-        checks, ending, (timeout, tool_timeout), workspace, judge, usage, cost, task_dir,
+        checks, ending, (timeout, tool_timeout), workspace, judge, usage, cost, tags, task_dir,
     ) = _select(value)  # fmt: skip
     intern = interned.setdefault
     assurances = [assurance for mandatory, assurance in checks if mandatory]
@@ -238,7 +249,7 @@ def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length
             attribution, badge, needs_review, intern(contract, contract), intern(digest, digest), intern(acceptance, acceptance),
             env and intern(env, env), config and intern(config, config), intern(harness, harness), observability, commands, safety, seed, duration, score,
             mean_score, gates, progress, max(assurances, key=_WEAKNESS.__getitem__) if assurances else None, ending, timeout, tool_timeout,
-            workspace, judge, _new(Usage, usage), _new(Cost, cost), task_dir, offset, length,
+            workspace, judge, _new(Usage, usage), _new(Cost, cost), OVERRUN in tags, task_dir, offset, length,
         ),
     )  # fmt: skip
 

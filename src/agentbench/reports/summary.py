@@ -22,6 +22,19 @@ from agentbench.reports.number_format import counted, finite, percent, plural, s
 from agentbench.reports.provenance import Provenance, read_provenance
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Run
+from agentbench.reports.spending import (
+    COST_COLUMNS,
+    OUTCOMES,
+    Distribution,
+    ReviewCosts,
+    Spending,
+    cost_cells,
+    distribution_json,
+    distributions,
+    read_review_costs,
+    spending,
+    spending_json,
+)
 from agentbench.statistics.error_rates import CategoryErrors, error_rates
 from agentbench.statistics.intervals import Interval, clustered_wilson
 from agentbench.statistics.rates import Proportion, Rates, endpoint, rates
@@ -34,7 +47,6 @@ from agentbench.verdict.headline import judged_only
 HARDEST_SHOWN = 10
 CAPPED = frozenset({"max_steps", "tool_call_cap", "token_cap", "cost_cap", "wall_cap", "failed_cycle_cap", "dominance"})
 """Terminations by a cap: the attempt might have passed with a higher one."""
-OUTCOMES = ("passed", "failed", "undecided")
 GATE_NAMES = {
     Gate.G1: "patch applies",
     Gate.G2: "builds",
@@ -97,25 +109,6 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
-    """Costs in one unit, by phase. Different units are never added."""
-
-    unit: str
-    lm: float
-    exec: float
-    human: float
-    overhead: float
-    judge: float
-    total: float
-    passed: int
-    """Number of passed attempts."""
-
-    @property
-    def per_pass(self) -> float | None:
-        return self.total / self.passed if self.passed else None
-
-
-@dataclass(frozen=True, slots=True)
 class Summary:
     """All numbers of the report; every format renders this."""
 
@@ -131,6 +124,8 @@ class Summary:
     gate_vectors: Mapping[tuple[Outcome, ...], int]
     strata: tuple[Stratum, ...]
     spending: tuple[Spending, ...]
+    review_costs: ReviewCosts
+    distributions: tuple[Distribution, ...]
     times: tuple[Times, ...]
     time_to_success: Curve
     cost_to_success: Curve
@@ -167,6 +162,7 @@ def summarise(run: Run) -> Summary:
     provenance = read_provenance(run.path, rows)
     adjudications = read_adjudications(run.path)
     reviewed = _reviews(run, adjudications)
+    review_costs = read_review_costs(adjudications, rows, provenance)
     scores = [row.score for row in rows if row.passed and row.score is not None]
     graded = map_trials(trials, lambda trial: (_outcome(trial), trial.value(Rate.CONTRACT)))
     outcomes = [outcome for outcome, _ in graded]
@@ -186,8 +182,10 @@ def summarise(run: Run) -> Summary:
         tasks=lines,
         reasons=Counter(str(row.reason) for row in rows if row.reason is not None),
         gate_vectors=Counter(row.gates for row in rows),
-        strata=_strata(run, provenance),
-        spending=_spending(rows),
+        strata=_strata(run, provenance, review_costs),
+        spending=spending(rows, review_costs),
+        review_costs=review_costs,
+        distributions=distributions(rows, outcomes, provenance, review_costs),
         times=_times(rows, outcomes),
         time_to_success=kaplan_meier([row.usage.wall_sec for row in rows], passed, never),
         cost_to_success=kaplan_meier([row.cost.total for row in rows], passed, never),
@@ -280,7 +278,7 @@ def _by_repository(lines: Sequence[TaskLine], provenance: Provenance) -> Interva
     return interval and replace(interval, method="Wilson, clustered by repository")
 
 
-def _strata(run: Run, provenance: Provenance) -> tuple[Stratum, ...]:
+def _strata(run: Run, provenance: Provenance, review_costs: ReviewCosts) -> tuple[Stratum, ...]:
     strata = []
     for dimension in provenance.dimensions:
         groups: dict[str, list[int]] = {}
@@ -289,40 +287,23 @@ def _strata(run: Run, provenance: Provenance) -> tuple[Stratum, ...]:
             value = origin.strata.get(dimension) if origin else None
             groups.setdefault(value or "not stated", []).append(index)
         strata += [
-            _stratum(dimension, value, [run.rows[i] for i in indices], [run.trials[i] for i in indices])
+            _stratum(dimension, value, [run.rows[i] for i in indices], [run.trials[i] for i in indices], review_costs)
             for value, indices in sorted(groups.items())
         ]
     return tuple(strata)
 
 
-def _stratum(dimension: str, value: str, rows: Sequence[Row], trials: Sequence[Trial]) -> Stratum:
+def _stratum(
+    dimension: str, value: str, rows: Sequence[Row], trials: Sequence[Trial], review_costs: ReviewCosts
+) -> Stratum:
     return Stratum(
         dimension,
         value,
         tasks=len({row.task for row in rows}),
         contract=endpoint(trials, Rate.CONTRACT),
-        cost={spending.unit: spending.total for spending in _spending(rows)},
+        cost={costs.unit: costs.total for costs in spending(rows, review_costs)},
         seconds=total([row.duration for row in rows]),
         tokens=sum(row.usage.prompt_tokens + row.usage.completion_tokens for row in rows),
-    )
-
-
-def _spending(rows: Sequence[Row]) -> tuple[Spending, ...]:
-    units: dict[str, list[Row]] = {}
-    for row in rows:
-        units.setdefault(row.cost.unit, []).append(row)
-    return tuple(
-        Spending(
-            unit,
-            lm=total([row.cost.lm for row in group]),
-            exec=total([row.cost.exec for row in group]),
-            human=total([row.cost.human for row in group]),
-            overhead=total([row.cost.overhead for row in group]),
-            judge=total([row.cost.judge for row in group]),
-            total=total([row.cost.total for row in group]),
-            passed=sum(row.passed for row in group),
-        )
-        for unit, group in sorted(units.items())
     )
 
 
@@ -397,6 +378,8 @@ def as_json(summary: Summary) -> dict[str, Json]:
         "by_task": list(map(task_json, summary.tasks)),
         "strata": list(map(stratum_json, summary.strata)),
         "cost": list(map(spending_json, summary.spending)),
+        "distributions": list(map(distribution_json, summary.distributions)),
+        "overruns": [row.attempt_id for row in summary.run.rows if row.overrun],
         "times": list(map(times_json, summary.times)),
         "time_to_success": curve_json(summary.time_to_success),
         "cost_to_success": curve_json(summary.cost_to_success),
@@ -405,6 +388,7 @@ def as_json(summary: Summary) -> dict[str, Json]:
         "adjudicated_attempts": {
             agreement: sum(review.agreement is agreement for review in summary.reviews) for agreement in Agreement
         },
+        "unpriced_reviewer_minutes": finite(summary.review_costs.unpriced_minutes),
         "truth": list(map(error_rates_json, summary.error_rates)),
         "needs_review": [row.attempt_id for row in summary.run.rows if row.needs_review],
     }
@@ -430,19 +414,6 @@ def stratum_json(stratum: Stratum) -> dict[str, Json]:
         "cost": {unit: finite(value) for unit, value in stratum.cost.items()},
         "seconds": finite(stratum.seconds),
         "tokens": stratum.tokens,
-    }
-
-
-def spending_json(spending: Spending) -> dict[str, Json]:
-    return {
-        "unit": spending.unit,
-        "lm": finite(spending.lm),
-        "exec": finite(spending.exec),
-        "human": finite(spending.human),
-        "overhead": finite(spending.overhead),
-        "judge": finite(spending.judge),
-        "total": finite(spending.total),
-        "per_pass": finite(spending.per_pass),
     }
 
 
@@ -507,6 +478,7 @@ CSV_HEAD = (
     "task_dir", "assurance", "needs_review", "termination", "prompt_tokens", "completion_tokens", "wall_sec", "cost_unit",
     "workspace_verdict", "judge_verdict", "run_badge", "commands", "safety", DEVIATIONS, "adjudicated", "flagged_categories",
     "actual_categories",
+    *COST_COLUMNS,
 )  # fmt: skip
 
 
@@ -514,7 +486,17 @@ def as_csv(summary: Summary) -> str:
     """One row per attempt. `ab report paired` can read the first five columns back."""
     deviations = joined_deviations(summary.deviations)
     adjudicated = {review.attempt_id: review for review in summary.reviews}
-    return csv_text(CSV_HEAD, (_csv_row(row, deviations, adjudicated.get(row.attempt_id)) for row in summary.run.rows))
+    origins = summary.provenance.origins
+    return csv_text(
+        CSV_HEAD,
+        (
+            {
+                **_csv_row(row, deviations, adjudicated.get(row.attempt_id)),
+                **cost_cells(row, summary.review_costs, origins.get(row.task)),
+            }
+            for row in summary.run.rows
+        ),
+    )
 
 
 def _csv_row(row: Row, deviations: str, review: Review | None) -> dict[str, Cell]:

@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 
+from agentbench.policy.prices import MICRO
 from agentbench.record.durable import write_atomic
 from agentbench.record.headline import headline
 from agentbench.record.naming import REPORT
+from agentbench.record.schema import AttemptRecord
 from agentbench.reports.adjudications import Agreement
 from agentbench.reports.escape import code, link, markdown_table
 from agentbench.reports.number_format import amount, counted, percent, plural, seconds, share_interval, total
-from agentbench.reports.record_rows import Row
+from agentbench.reports.record_rows import OVERRUN, Row
 from agentbench.reports.sources import Run, open_run
+from agentbench.reports.spending import Quartiles
 from agentbench.reports.summary import COUNTING, GATE_NAMES, Summary, decision, summarise, unseen_commands
 from agentbench.statistics.rates import Proportion
 from agentbench.statistics.survival import Curve
@@ -54,6 +57,7 @@ def as_markdown(summary: Summary) -> str:
         ("Flaky tasks", _flaky(summary)),
         ("Strata", _strata(summary)),
         ("Cost, tokens and time", _costs(summary)),
+        ("Distributions", _distributions(summary)),
         ("Time and cost to success", _survival(summary)),
         ("False positives and negatives", _error_rates(summary)),
         ("Enforced limits", enforced_lines(summary)),
@@ -216,7 +220,7 @@ def _costs(summary: Summary) -> list[str]:
         )
         for spending in summary.spending
     ]
-    lines = [*markdown_table(head, cells), ""]
+    lines = [*markdown_table(head, cells), "", *_phases(summary), *_reviews(summary), *_overruns(summary)]
     durations = [
         (times.outcome, str(times.attempts), *map(seconds, (times.median, times.p90, times.longest, times.total)))
         for times in summary.times
@@ -241,6 +245,74 @@ def _costs(summary: Summary) -> list[str]:
         mean = (prompt + completion) / max(1, len(summary.tasks))
         lines.append(f"Mean tokens per task: {mean:.0f}. Most: {listed}.")
     return lines
+
+
+def _phases(summary: Summary) -> list[str]:
+    if all(row.cost.phases is None for row in summary.run.rows):
+        return []
+    names = dict.fromkeys(name for costs in summary.spending for name in costs.phases)
+    rows = [
+        (code(costs.unit, _LABEL), *(amount(costs.phases.get(name, 0.0)) for name in names), amount(costs.total))
+        for costs in summary.spending
+    ]
+    return [*markdown_table(("cost by phase", *names, "total"), rows), ""]
+
+
+def _reviews(summary: Summary) -> list[str]:
+    """State the reviews, which are not part of any record."""
+    minutes = total([adjudication.minutes for adjudication in summary.adjudications])
+    if not minutes:
+        return []
+    priced = [f"{amount(costs.reviews)} {code(costs.unit, _LABEL)}" for costs in summary.spending if costs.reviews]
+    line = f"Human cost includes {', '.join(priced)} for reviews after the attempts." if priced else ""
+    unpriced = summary.review_costs.unpriced_minutes
+    if unpriced:
+        line += f" {unpriced:g} minutes of review have no price: the price table has no row `review`."
+    return [line.strip(), ""]
+
+
+def _overruns(summary: Summary) -> list[str]:
+    rows = [row for row in summary.run.rows if row.overrun]
+    if not rows:
+        return []
+    lines = [
+        f"- {code(record.task_id)} repeat {record.repeat}: {amount(record.cost.total - record.cost.judge)} of {_cap(record)}"
+        for record in summary.run.records(rows[:MAX_LISTED])
+    ]
+    lines += [f"- and {len(rows) - MAX_LISTED} more"] if len(rows) > MAX_LISTED else []
+    return [
+        f"{plural(len(rows), 'attempt')} cost more than {'its' if len(rows) == 1 else 'their'} cap:",
+        "",
+        *lines,
+        "",
+    ]
+
+
+def _cap(record: AttemptRecord) -> str:
+    cap = next(tag.attributes.get("cap") for tag in record.tags if tag.id == OVERRUN)
+    return f"{amount(int(str(cap)) / MICRO)} {code(record.cost.unit, _LABEL)}"
+
+
+def _distributions(summary: Summary) -> list[str]:
+    rows = [
+        (
+            code(group.dimension, _LABEL),
+            code(group.value, _LABEL),
+            group.outcome,
+            str(group.attempts),
+            f"{_quartiles(group.cost)} {code(group.unit, _LABEL)}",
+            _quartiles(group.tokens),
+            f"{_quartiles(group.seconds)} s",
+        )
+        for group in summary.distributions
+    ]
+    head = ("stratum", "value", "outcome", "attempts", "cost", "tokens", "time")
+    note = "Median (lower to upper quartile) of an attempt."
+    return [*markdown_table(head, rows), "", note] if rows else []
+
+
+def _quartiles(values: Quartiles) -> str:
+    return f"{amount(values.median)} ({amount(values.low)} to {amount(values.high)})"
 
 
 def _survival(summary: Summary) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import takewhile
 
 from agentbench import __version__
@@ -88,7 +89,11 @@ def run_json(summary: Summary, name: str) -> dict[str, Json]:
         "tokens": sum(row.usage.prompt_tokens + row.usage.completion_tokens for row in rows),
         "enforced": bounded([_unmarked(line) for line in enforced_lines(summary)], text=500),
         "artifacts": bounded([_unmarked(line) for line in reproducibility_lines(summary)], text=500),
-        "projection": {"per_attempt": finite(mean_cost) or 0.0, "hours": finite(mean_hours) or 0.0},
+        "projection": {
+            "per_attempt": finite(mean_cost) or 0.0,
+            "hours": finite(mean_hours) or 0.0,
+            "attempts": len(rows),
+        },
     }
 
 
@@ -125,7 +130,6 @@ def page_json(
         projection = run["projection"]
         if unit == "hours" and isinstance(projection, dict):
             projection["per_attempt"] = projection["hours"]
-    weights = published_rubric().weights
     return {
         "title": f"{' vs. '.join(names)} · AgentBench" if comparison else f"{', '.join(names)[:120]} · AgentBench",
         "made": now_iso(),
@@ -134,11 +138,23 @@ def page_json(
         "runs": list(runs),
         "attempts": [list(row) for row in attempts],
         "reviews": reviews,
-        "weights": {"minimal": weights.minimal, "trace": weights.trace, "maintainability": weights.maintainability},
+        "weights": list(_weights(summaries, names)),
         "projection": {"unit": unit},
         "comparison": comparison,
         "gate": gate.as_json() if gate else None,
     }
+
+
+def _weights(summaries: Sequence[Summary], names: Sequence[str]) -> Iterator[dict[str, Json]]:
+    """Yield the weights that scores were computed with, from the manifests, with the runs that used them."""
+    used: dict[tuple[tuple[str, float], ...], dict[str, int]] = {}
+    published = asdict(published_rubric().weights)
+    for summary, name in zip(summaries, names, strict=True):
+        for origin in summary.provenance.origins.values():
+            runs = used.setdefault(tuple((origin.weights or published).items()), {})
+            runs[name] = runs.get(name, 0) + 1
+    for weights, runs in used.items():
+        yield {"weights": dict(weights), "runs": bounded(list(runs), text=120), "tasks": sum(runs.values())}
 
 
 def comparison_json(report: PairedReport, index: dict[tuple[str, str], int]) -> dict[str, Json]:

@@ -63,16 +63,17 @@ function survival(runs, key, xlabel, xformat) {
     h("div", { class: "legend" }, withData.map((run) => h("span", {}, h("i", { class: "k" + (runs.indexOf(run) % 6) }), safe(run.name)))));
 }
 
-function weightsFigure(weights) {
+function weightsFigure(sets) {
   const gates = [["1", "patch applies"], ["2", "builds"], ["3", "passes checks"], ["4", "is safe"]];
-  const entries = Object.entries(weights), width = 640; let x = 0;
-  const cls = ["k0", "k4", "k3"];
-  return frame(width, 150, "All gates must pass; then the score is weighted",
+  const width = 640, cls = ["k0", "k4", "k3"], step = 82, label = (set) => (sets.length > 1 ? `${set.runs.map(safe).join(", ")}: ${plural(set.tasks, "task")}` : "then the score, weighted:");
+  return frame(width, 68 + step * sets.length, "All gates must pass; then the score is weighted",
     gates.map(([id, name], i) => s("g", {}, s("rect", { x: i * 162, y: 4, width: 150, height: 46, rx: 8, class: "f-soft" }), text(i * 162 + 14, 24, id, { class: "strong" }), text(i * 162 + 14, 41, name, { class: "dimt" }), i < 3 && text(i * 162 + 156, 32, "›", { "text-anchor": "middle" }))),
-    text(0, 76, "then the score, weighted:", { class: "dimt" }),
-    entries.map(([name, weight], i) => {
-      const w = weight * width, at = x; x += w;
-      return s("g", { class: cls[i % 3] }, s("rect", { x: at, y: 86, width: Math.max(0, w - 4), height: 30, rx: 6, class: "f-k", opacity: ".85" }), s("text", { x: at + 2, y: 134 }, `${safe(name)} ${weight.toFixed(2)}`));
+    sets.map((set, row) => {
+      const y = row * step; let x = 0;
+      return s("g", {}, text(0, 76 + y, label(set), { class: "dimt" }), Object.entries(set.weights).filter(([, weight]) => weight > 0).map(([name, weight], i) => {
+        const w = weight * width, at = x; x += w;
+        return s("g", { class: cls[i % 3] }, s("rect", { x: at, y: 86 + y, width: Math.max(0, w - 4), height: 30, rx: 6, class: "f-k", opacity: ".85" }), s("text", { x: at + 2, y: 134 + y }, `${safe(name)} ${weight.toFixed(2)}`));
+      }));
     }));
 }
 

@@ -24,7 +24,8 @@ function overview() {
     matrixCard(),
     h("div", { class: "grid two" }, ratesCard(), reasonsCard()),
     h("div", { class: "grid two" }, timeCard(), costCard()),
-    h("div", { class: "grid two" }, card("Gates and weights", "Every gate must pass. The weights are a policy choice, not a measurement.", weightsFigure(D.weights)), survivalCard()),
+    h("div", { class: "grid two" }, phaseCard(), distributionCard()),
+    h("div", { class: "grid two" }, card("Gates and weights", "Every gate must pass. These weights were used for the scores; they are a policy choice, not a measurement.", weightsFigure(D.weights)), survivalCard()),
     h("div", { class: "grid two" }, projectionCard(), tradeoffCard()),
     h("div", { class: "grid " + (many ? "two" : "") }, D.runs.map((run) => detailsOfRun(run, many))));
 }
@@ -92,8 +93,19 @@ function timeCard() {
 }
 function costCard() {
   const units = new Set(D.runs.flatMap((run) => run.cost.map((one) => one.unit))), same = units.size === 1;
-  return card("Cost by phase", (same ? `Unit: ${safe([...units][0])}.` : "Different units are not added."), h("div", { class: "scroll" }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, h("th", {}, "run"), !same && h("th", {}, "unit"), ["model", "execution", "human", "overhead", "judge", "total", "per pass", "tokens"].map((x) => h("th", { class: "r" }, x)))),
+  return card("Cost", (same ? `Unit: ${safe([...units][0])}.` : "Different units are not added."), h("div", { class: "scroll" }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, h("th", {}, "run"), !same && h("th", {}, "unit"), ["model", "execution", "human", "overhead", "judge", "total", "per pass", "tokens"].map((x) => h("th", { class: "r" }, x)))),
     h("tbody", {}, D.runs.flatMap((run) => run.cost.map((one) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), !same && h("td", { class: "dim" }, safe(one.unit)), ["lm", "exec", "human", "overhead", "judge", "total", "per_pass"].map((key) => h("td", { class: "r" }, few(one[key]))), h("td", { class: "r" }, whole(run.tokens)))))))));
+}
+function phaseCard() {
+  const names = [...new Set(D.runs.flatMap((run) => run.cost.flatMap((one) => Object.keys(one.phases))))];
+  const over = D.runs.reduce((sum, run) => sum + run.overruns.length, 0);
+  return card("Cost by phase", over ? `${plural(over, "attempt")} cost more than the cap.` : "No attempt cost more than its cap.", h("div", { class: "scroll" }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, ["run", "unit"].map((x) => h("th", {}, x)), names.map((x) => h("th", { class: "r" }, x)))),
+    h("tbody", {}, D.runs.flatMap((run) => run.cost.map((one) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), h("td", { class: "dim" }, safe(one.unit)), names.map((key) => h("td", { class: "r" }, few(one.phases[key] || 0))))))))));
+}
+function distributionCard() {
+  const range = (q, format) => `${format(q[1])} (${format(q[0])} to ${format(q[2])})`;
+  return card("Distributions", "Median (lower to upper quartile) of an attempt.", h("div", { class: "scroll" }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, ["run", "stratum", "value", "outcome"].map((x) => h("th", {}, x)), ["attempts", "cost", "tokens", "time"].map((x) => h("th", { class: "r" }, x)))),
+    h("tbody", {}, D.runs.flatMap((run) => run.distributions.map((one) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), h("td", {}, safe(one.dimension)), h("td", {}, safe(one.value)), h("td", {}, one.outcome), h("td", { class: "r" }, one.attempts), h("td", { class: "r" }, `${range(one.cost, few)} ${safe(one.unit)}`), h("td", { class: "r" }, range(one.tokens, few)), h("td", { class: "r" }, range(one.seconds, secs)))))))));
 }
 function survivalCard() {
   if (!D.runs.length) return null;
@@ -104,7 +116,7 @@ const unitWords = (unit) => (unit === "hours" ? "hours" : `cost (${safe(unit)})`
 function projectionCard() {
   const p = D.projection, x = [10, 20, 50, 100, 200, 500, 1000];
   const series = D.runs.map((run, i) => ({ name: run.name, cls: "k" + (i % 6), points: [[0, 0], ...x.map((n) => [n, n * run.projection.per_attempt])] }));
-  return card("Cost projection", "Mean of this data times the number of attempts" + (p.unit === "hours" ? ", in hours because no prices are recorded." : "."),
+  return card("Cost projection", `Model: mean recorded cost of an attempt (${D.runs.map((run) => plural(run.projection.attempts, "attempt")).join(", ")}; reviews excluded) times the number of attempts` + (p.unit === "hours" ? ", in hours because no prices are recorded." : "."),
     lines(series, { label: "Projected cost by number of attempts", xlabel: "attempts", ylabel: unitWords(p.unit), xformat: (v) => whole(Math.round(v)), yformat: few }), legend(D.runs.map((run) => run.name)));
 }
 function tradeoffCard() {
@@ -112,7 +124,8 @@ function tradeoffCard() {
   const p = D.projection, sizes = [5, 8, 12, 20, 30, 50, 80, 120, 200, 320, 500];
   const series = D.runs.filter((run) => run.rates.contract.share !== null).map((run) => ({ name: run.name, cls: "k" + (D.runs.indexOf(run) % 6), points: sizes.map((n) => [n * run.projection.per_attempt, half(run.rates.contract.share, n)]) }));
   if (!series.length) return null;
-  return card("Cost and precision", "Projected cost of a 95% confidence interval of a given half-width at these rates, with one attempt per task.",
+  const recorded = series.map((one) => D.runs.find((run) => run.name === one.name)).filter((run) => run.rates.contract.interval).map((run) => `${safe(run.name)} ±${few((run.rates.contract.interval.high - run.rates.contract.interval.low) * 50)} points for ${few(run.projection.per_attempt * run.projection.attempts)} ${p.unit === "hours" ? "hours" : safe(p.unit)}`);
+  return card("Cost and precision", "Model: cost of a 95% confidence interval of a given half-width at these rates and mean costs, with one attempt per task." + (recorded.length ? ` Recorded: ${recorded.join("; ")}.` : ""),
     lines(series, { label: "Half-width of the interval by cost", xlabel: unitWords(p.unit), ylabel: "half-width, points", xformat: few, yformat: (v) => "±" + few(v * 100) }), legend(series.map((one) => one.name)));
 }
 
