@@ -17,8 +17,11 @@ from agentbench.contract.schema import DEFAULT_GENERATED
 from agentbench.core.command import Command, Completed
 from agentbench.core.ids import new_ulid
 from agentbench.tools import workspace_tracker as watch_module
+from agentbench.tools.event_recorder import EventRecorder
 from agentbench.tools.rules import Rules
+from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import Excerpt, MonitorAlert, WorkspaceMutated
+from agentbench.trace.log import EventLog, read_events
 from agentbench.tree.memory import MemoryTree
 from agentbench.workspace.diff.apply import plan_writes
 from agentbench.workspace.diff.parse import parse
@@ -188,6 +191,39 @@ def test_logged_diffs_rebuild_the_final_state(tmp_path: Path, steps: list[dict[s
     finally:
         sandbox.close()
     expected = {name.encode(): content for name, content in steps[-1].items()}
+    assert {entry.path: replay.read(entry.path, max_bytes=99) for entry in replay.entries()} == expected
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(found=states, seen=st.lists(states, max_size=5), final=states, observed=st.integers(0, 400))
+def test_scans_of_a_running_program_rebuild_the_final_state(
+    tmp_path: Path, found: dict[str, bytes], seen: list[dict[str, bytes]], final: dict[str, bytes], observed: int
+) -> None:
+    root = tmp_path / new_ulid()
+    workspace = root / "workspace"
+    workspace.mkdir(parents=True)
+    fill(workspace, dict(found))
+    sandbox, blobs = FolderSandbox(workspace), BlobStore(root / "blobs")
+    replay = MemoryTree({name.encode(): content for name, content in found.items()})
+    base = MemoryTree({name.encode(): content for name, content in found.items()})
+    with EventLog.create(root / "events.jsonl") as log, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch_module, "MAX_OBSERVED_DIFFS", observed)
+        tracker = watch_module.WorkspaceTracker(sandbox, base, EventRecorder(log, blobs))
+        start = tracker.entries()
+        for state in seen:
+            _become(workspace, state)
+            tracker.observe("h1")
+        _become(workspace, final)
+        changes = tracker.scan()
+        tracker.log_changes("h1", changes, tracker.changes_since(start))
+        tracker.close()
+    sandbox.close()
+    for event in read_events(root / "events.jsonl"):
+        if isinstance(event.payload, WorkspaceMutated) and event.payload.diff.total_bytes:
+            diff = event.payload.diff
+            data = blobs.get(diff.blob) if diff.blob else diff.data
+            replay.apply(plan_writes(parse(data), replay).writes)
+    expected = {name.encode(): content for name, content in final.items()}
     assert {entry.path: replay.read(entry.path, max_bytes=99) for entry in replay.entries()} == expected
 
 

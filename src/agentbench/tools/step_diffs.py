@@ -6,11 +6,11 @@ content, so later patches still apply. The digests in the events cover every fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from agentbench.tree.entry import Entry, FileWrite, Kind
 from agentbench.tree.memory import MemoryTree
-from agentbench.workspace.diff.compare import FileChange
+from agentbench.workspace.diff.compare import FileChange, compare
 from agentbench.workspace.diff.extract import extract
 from agentbench.workspace.diff.paths import path_problem, target_problem
 
@@ -50,6 +50,12 @@ class StepDiffs:
             before.put(old)
             after.put(new)
         return extract(before, after).patch
+
+    def outdated(self, entries: Mapping[bytes, Entry]) -> tuple[FileChange, ...]:
+        """Return the difference between the last patch and the current entries, for files in earlier patches."""
+        before = {path: write.entry() for path, write in self._rendered.items()}
+        after = {path: entry for path in before if (entry := entries.get(path)) is not None}
+        return compare(filter(None, before.values()), after.values())
 
     def _last(self, path: bytes, found: Entry | None) -> FileWrite | None:
         """Return the content after the last patch, or None if it is not available."""

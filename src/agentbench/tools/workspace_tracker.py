@@ -199,9 +199,10 @@ class WorkspaceTracker:
         """Return the event for the changes. Without files it says that they are not known."""
         if changes.problem is not None:
             return WorkspaceMutated(call_id=call_id, files=[])
-        diff = self.diff(whole or changes) if with_diff else Excerpt()
-        if whole is not None and diff.total_bytes and not changes.files:
-            changes = whole
+        covered = changes if whole is None else self._with_outdated(whole)
+        diff = self.diff(covered) if with_diff else Excerpt()
+        if diff.total_bytes and not changes.files:
+            changes = covered
         if not changes.files:
             return None
         return WorkspaceMutated(
@@ -210,6 +211,11 @@ class WorkspaceTracker:
             omitted=max(len(changes.files) - MAX_FILES_IN_EVENT, 0),
             diff=diff,
         )
+
+    def _with_outdated(self, whole: Changes) -> Changes:
+        """Add the files that earlier diffs contain and that are no longer as the call found them, nor as in those diffs."""
+        files = {change.path: change for change in (*self._steps.outdated(self._entries), *whole.files)}
+        return Changes(tuple(files[path] for path in sorted(files)))
 
     def digests(self, changes: Changes) -> list[FileDigest]:
         """Return digests before and after of as many files as an event holds, generated files last."""
