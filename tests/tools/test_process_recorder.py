@@ -150,6 +150,19 @@ def test_shell_line_and_its_processes_are_one_violation(open_session: OpenSessio
     verify(recorded)
 
 
+@pytest.mark.parametrize(
+    "options", [("-c",), ("-lc",), ("-c", "-l"), ("--norc", "-c"), ("-o", "pipefail", "-ec"), ("--rcfile", "x", "-c")]
+)
+def test_line_of_a_shell_is_found_after_its_options(
+    open_session: OpenSession, processes: Processes, options: tuple[str, ...]
+) -> None:
+    processes.start("bash", *options, "cd /; sudo make")
+    processes.start("bash", "-e", "script.sh", "-c", "sudo make")
+    recorded = open_session(Rules())
+    recorded.session.run_program(PROGRAM)
+    assert alerts(recorded) == [("os.privilege_escalation", "penalty")]
+
+
 def test_reused_process_id_is_a_new_branch(open_session: OpenSession, processes: Processes) -> None:
     processes.end(processes.start("sudo", "a", pid=50))
     processes.start("sudo", "b", pid=50)

@@ -36,6 +36,7 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
 _INTERPRETERS = re.compile(r"(?:python[\d.]*|node|perl|ruby|php)$")
 _SUBSTITUTION = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
 _GIVEN_SHELL = re.compile(r"-[a-z]*c$")
+_SHELL_OPTIONS_WITH_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _GIVEN_OTHER = re.compile(r"-[a-z]*[er]$|--eval$")
 _NUMBER = re.compile(r"[\d.]+[smhd]?$")
 
@@ -182,9 +183,22 @@ def _unwrap(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def shell_line(words: tuple[str, ...]) -> str | None:
-    """Return the line that `sh -c LINE` runs; None if the words are not such a call."""
-    inner = _inline_code(words) if words and words[0] in _SHELLS else None
-    return None if inner is None else inner[1]
+    """Return the line that `sh -c LINE` runs; None if the words are not such a call.
+
+    The line is the first word that is no option: `bash -c -l LINE` runs it too.
+    """
+    if not words or words[0] not in _SHELLS:
+        return None
+    runs_line = skip = False
+    for word in words[1:]:
+        if skip:
+            skip = False
+        elif word[:1] in {"-", "+"} and len(word) > 1:
+            skip = word in _SHELL_OPTIONS_WITH_VALUE
+            runs_line |= word.startswith("-") and not word.startswith("--") and "c" in word
+        else:
+            return word if runs_line else None
+    return None
 
 
 def _inline_code(words: tuple[str, ...]) -> tuple[str, str] | None:
