@@ -177,3 +177,48 @@ def test_limits_of_the_copy_cut_generated_files_first(tmp_path: Path, monkeypatc
     assert sorted(path.name for path in (folder.path / "repo").iterdir()) == ["b.py", "c.py"]
     listed = json.loads((folder.path / "meta/workspace.json").read_text())
     assert [item["path"] for item in listed["omitted"]] == ["d.py", "a.pyc"]
+
+
+DIALECTS = """\
+import json, os, urllib.request
+def ask(address, **body):
+    headers = {"content-type": "application/json", "x-api-key": os.environ["ANTHROPIC_API_KEY"],
+               "anthropic-version": "2023-06-01", "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+    body = json.dumps({"model": "x", "stream": True, **body}).encode()
+    urllib.request.urlopen(urllib.request.Request(address, body, headers)).read()
+anthropic, openai = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", os.environ["OPENAI_BASE_URL"]
+tools = [{"name": "run", "description": "", "input_schema": {"type": "object", "properties": {}}}]
+said = [{"role": "user", "content": "hello"}]
+ask(anthropic, max_tokens=9, system="be good", tools=tools, messages=said)
+said.append({"role": "assistant", "content": [{"type": "text", "text": "I see."},
+    {"type": "tool_use", "id": "a", "name": "run", "input": {"command": "ls"}}]})
+said.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "a file"}]})
+ask(anthropic, max_tokens=9, system="be good", tools=tools, messages=said)
+ask(openai + "/responses", instructions="be brief", input="fix it")
+ask(openai + "/chat/completions", messages=[{"role": "user", "content": "and now"}])
+open("answer.txt", "w").write("42\\n")
+"""
+
+
+@pytest.mark.req("E-09b", "T-05")
+def test_conversation_of_a_program_that_streams_in_every_dialect(ab: Ab, task: Path, tmp_path: Path) -> None:
+    (tmp_path / "program").mkdir()
+    (tmp_path / "program/ask.py").write_text(DIALECTS)
+    model = script(tmp_path, calls("run", command="ls"), {"text": "two"}, {"text": "three"}, {"text": "four"})
+    files = ("--agent-files", tmp_path / "program", "--model", model)
+    ran = ab.by_command(task, "python3 $AB_AGENT_FILES/ask.py", *files)
+    assert ran.record["result"]["passed"], ran.stderr
+    lines = conversation_lines(attempt_folder(ran))
+    assert [(line["parent"], line["role"], line["text"]) for line in lines] == [
+        (None, "system", "be good"),
+        (0, "user", "hello"),
+        (1, "assistant", "I see."),
+        (2, "tool", "a file"),
+        (3, "assistant", "two"),
+        (None, "system", "be brief"),
+        (5, "user", "fix it"),
+        (6, "assistant", "three"),
+        (None, "user", "and now"),
+        (8, "assistant", "four"),
+    ]
+    assert lines[2]["tool_calls"][0]["arguments"] == {"command": "ls"}
