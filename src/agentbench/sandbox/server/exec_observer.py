@@ -181,14 +181,18 @@ class ExecObserver:
 
     def answer(self, ident: int, error: int) -> bool:
         """Refuse the call, or let it continue. Return False if it ended meanwhile: killed, or restarted by a signal."""
-        try:
-            self.ioctl(self.listener, SECCOMP_SEND, self.pack(ANSWER, ident, 0, -error, 0 if error else CONTINUE))
-        except OSError:
-            return False
-        return True
+        answer = self.pack(ANSWER, ident, 0, -error, 0 if error else CONTINUE)
+        while True:
+            try:
+                self.ioctl(self.listener, SECCOMP_SEND, answer)
+            except InterruptedError:
+                continue  # by a signal to the server (a child ended), and the caller still waits
+            except OSError:
+                return False
+            return True
 
     def log_of(self, pid: int) -> JobLog | None:
-        """Return the log for a process. With several observed jobs, its ancestors decide; without any, the first log."""
+        """Return the log for a process. With several observed jobs its ancestors decide, else it is the first."""
         if len(self.logs) > 1:
             alive = processes()
             jobs = {log.job.pid: log for log in self.logs.values()}
@@ -208,10 +212,14 @@ class ExecObserver:
             fd = posix.pidfd_open(pid)
         except (AttributeError, OSError):  # Python 3.8; too many descriptors
             return False
-        self.pidfds[pid] = fd
         # EPOLLHUP, which is always reported: its parent has waited for it, so the kernel tells its status.
         event = 0 if self.tells_exit_status or pid == log.job.pid else select.EPOLLIN
-        self.server.watch(fd, event, lambda _: self.on_end(pid, log))
+        try:
+            self.server.watch(fd, event, lambda _: self.on_end(pid, log))
+        except OSError:  # this user watches too many descriptors
+            posix.close(fd)
+            return False
+        self.pidfds[pid] = fd
         return True
 
     def on_end(self, pid: int, log: JobLog) -> None:

@@ -197,8 +197,8 @@ class Server:
         self.watch(fd, select.EPOLLIN, lambda _: self.on_pipe(job, fd))
 
     def watch(self, fd: int, events: int, handler: Handler) -> None:
-        self.handlers[fd] = handler
         self.poll.register(fd, events)
+        self.handlers[fd] = handler
 
     def on_pipe(self, job: Job, fd: int) -> None:
         if job.live and self.outbox_size > QUEUE_BYTES:
