@@ -131,6 +131,8 @@ CHANGES: dict[str, tuple[Any, frozenset[str]]] = {
     "rubric.lambda": (2.0, TASK),
     "rubric.envelope": ({"files": 1}, TASK),
     "scorers": ([{"name": "a", "type": "forbid_secrets"}], TASK),
+    "scenario.scorers": ([{"name": "a", "type": "forbid_secrets"}], TASK),
+    "scenario.judge": ({"enabled": False}, TASK),
     "judge.enabled": (False, TASK),
     "judge.expected_outcome": ("refusal", TASK),
     "judge.rubric": ("kindly", TASK),
