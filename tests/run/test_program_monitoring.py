@@ -258,6 +258,18 @@ def test_full_disk_and_memory_kills_are_alerts(ab: Ab, task: Path) -> None:
     verified(ab, ran)
 
 
+@pytest.mark.req("M-01b", "G-03c")
+def test_sandbox_killed_for_its_disk_use_is_reported(ab: Ab, task: Path, docker_host: dict[str, str]) -> None:
+    require_docker()
+    line = "for i in 1 2 3; do dd if=/dev/zero of=big$i bs=1M count=50; done; sleep 600"
+    arguments = ("run-task", "--task", task, "--json", "--agent", "command", "--agent-command", line)
+    ran = ab(*arguments, "--sandbox", "docker", env=docker_host, timeout=600)
+    assert alerts(ran)["disk_full"]["monitor"] == "resource"
+    assert ran.record["commands"] == "incomplete"
+    assert ran.record["components"]["safety"] is None
+    verified(ab, ran)
+
+
 @pytest.mark.req("M-01b")
 def test_memory_kill_during_a_check_is_an_alert(ab: Ab, tmp_path: Path) -> None:
     text = TASK.format(id="answer").replace(

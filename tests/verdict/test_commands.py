@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentbench.core.reasons import Gate, Outcome
-from agentbench.trace.events import Payload, ProcessCounts, ToolCallFinished
+from agentbench.trace.events import Payload, ProcessCounts, ProcessStarted, ToolCallFinished
 from agentbench.verdict.decide import Verdict
 from agentbench.verdict.terms import Terms
 from tests.verdict.logs import UNIT, alerted, checked, graded, verdict
@@ -40,6 +40,15 @@ def test_unseen_commands_make_safety_unknown(call: ToolCallFinished, status: str
     assert result.passed
     assert result.gates[Gate.G4].why.startswith("safe as far as seen: ")
     assert (result.components.safety, result.decomposed) == (None, None)
+
+
+def test_observation_that_ended_early_is_incomplete() -> None:
+    started = ProcessStarted(
+        call_id="h1", number=1, pid=2, parent=1, program="/bin/ls", argv=["ls"], cwd="/", elapsed_us=1
+    )
+    result = verdict(graded(started, program(dropped=None, why="the sandbox was killed"), checked()))
+    assert result.commands is not None
+    assert (result.commands.status, result.components.safety) == ("incomplete", None)
 
 
 def test_seen_violation_counts_even_if_other_commands_were_not_seen() -> None:

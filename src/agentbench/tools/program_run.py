@@ -14,11 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from agentbench.core.command import Command, Completed
-from agentbench.core.errors import AgentBenchError
+from agentbench.core.errors import AgentBenchError, PatchInvalid
 from agentbench.sandbox.protocol import ProcessObserver
 from agentbench.tools.definition import Execution, ToolContext
 from agentbench.tools.process_recorder import ProcessRecorder
 from agentbench.tools.run_command import KEEP_BYTES, finish, kill_until
+from agentbench.tools.workspace_tracker import Changes
 
 SCAN_SEC = 2.0
 """Longest time between two scans."""
@@ -70,7 +71,10 @@ class ProgramRun:
         completed = self._run(ProcessRecorder(context.recorder, context.call_id))
         with self._scanning:
             self._finished = True
-            rest = tracker.scan()
+            try:
+                rest = tracker.scan()
+            except PatchInvalid as error:  # what ran in the sandbox killed all of it
+                rest = Changes(problem=error.message)
             changes = rest if rest.problem is not None else tracker.changes_since(start)
             self._mutated = tracker.log_changes(context.call_id, rest, changes) or self._mutated
         execution = finish(context, completed, changes, self._mutated, ended_by=self._ended_by)

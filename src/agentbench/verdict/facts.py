@@ -25,6 +25,7 @@ from agentbench.trace.events import (
     PatchApplied,
     PatchExtracted,
     Payload,
+    ProcessStarted,
     ScorerResult,
     StaticFinished,
     StepFinished,
@@ -172,15 +173,15 @@ def collect_facts(events: Iterable[EventLike]) -> Facts:
             ),
             check_us=sum(event.payload.duration_us for event in checks),
         ),
-        commands=_program_commands([call.payload for call in calls]),
+        commands=_program_commands([call.payload for call in calls], seen=bool(of_type(ProcessStarted))),
         last=_last(log),
     )
 
 
-def _program_commands(calls: Iterable[ToolCallFinished]) -> ProgramCommands | None:
+def _program_commands(calls: Iterable[ToolCallFinished], *, seen: bool) -> ProgramCommands | None:
     unseen = [call.not_observed for call in calls if call.not_observed is not None]
     if unseen:
-        return ProgramCommands("not_observed", unseen[0])
+        return ProgramCommands("incomplete" if seen else "not_observed", unseen[0])
     observed = [call.processes for call in calls if call.processes is not None]
     if not observed:
         return None
