@@ -111,7 +111,7 @@ def bind_identity(attempt: Attempt, prepared: PreparedTask, program: ProgramLaye
     details = "; ".join(problem.message for problem in problems)
     if problems and all(problem.task_at_fault for problem in problems):
         remedy = f"restore what changed, or review it and run `ab task lock {attempt.row.task.folder}`"
-        raise LockMismatch(f"the task is not what its lock pins: {details}", remedy=remedy)
+        raise LockMismatch(f"not as pinned: {details}", remedy=remedy)
     if problems:
         raise HarnessError(f"invalid manifest: {details}")
     if failure is not None:
