@@ -41,7 +41,7 @@ def reference_run(ab: Ab, folder: Path, *more: str | Path) -> Ran:
     return ab.run_task(make_task(folder / "task", more=strata), "--agent", "reference", *more)
 
 
-@pytest.mark.req("M-06a", "M-06b", "A-07a", "A-07b")
+@pytest.mark.req("M-06a", "M-06b", "A-07a", "A-07b", "G-17b")
 def test_reviews_are_priced_in_reports_and_labelled(ab: Ab, tmp_path: Path) -> None:
     ran = reference_run(ab, tmp_path, "--prices", prices(tmp_path))
     run, attempt = ran.json["run_dir"], ran.record["attempt_id"]
@@ -53,7 +53,7 @@ def test_reviews_are_priced_in_reports_and_labelled(ab: Ab, tmp_path: Path) -> N
     assert cost["human"] == cost["reviews"] == cost["phases"]["review"] == pytest.approx(30)
     assert cost["total"] == pytest.approx(recorded["total"] + 30)
     assert sum(cost["phases"].values()) == pytest.approx(cost["total"])
-    groups = {(one["dimension"], one["value"], one["outcome"]): one for one in summary["distributions"]}
+    groups = {(group["dimension"], group["value"], group["outcome"]): group for group in summary["distributions"]}
     assert set(groups) == {("all", "all", "passed"), ("kind", "bugfix", "passed")}
     assert groups["kind", "bugfix", "passed"]["cost"] == pytest.approx([cost["total"]] * 3)
     text = ab("report", "summary", "--run", run).stdout
