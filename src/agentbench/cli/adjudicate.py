@@ -91,9 +91,9 @@ def command(
     from agentbench.reports.escape import plain
 
     verdict = "passed" if record.result.passed else record.result.failure_reason
-    found = f", {', '.join(adjudication.categories)}" if adjudication.categories else ""
+    named = f", {', '.join(adjudication.categories)}" if adjudication.categories else ""
     attempt = f"{record.task_id}, repeat {record.repeat} ({verdict})"
-    click.echo(plain(f"{adjudication.truth}: {attempt}{found}, {minutes:g} minutes by {name}", 1000))
+    click.echo(plain(f"{adjudication.truth}: {attempt}{named}, {minutes:g} minutes by {name}", 1000))
 
 
 def _user() -> str:

@@ -69,11 +69,11 @@ class ResourceAlerts:
     def alerts(self, seq: int, payload: Payload) -> tuple[MonitorAlert, ...]:
         """Return the alerts that event `seq` gives rise to."""
         phase = payload.phase if isinstance(payload, ResourceSample) else "agent"
-        found = resource_observations(payload)
+        observations = resource_observations(payload)
         with self._lock:
-            new = [key for key in found if (phase, key) not in self._reported]
+            new = [key for key in observations if (phase, key) not in self._reported]
             self._reported.update((phase, key) for key in new)
-        return tuple(_alert(key, seq, *found[key]) for key in new)
+        return tuple(_alert(key, seq, *observations[key]) for key in new)
 
 
 def _alert(key: _Key, seq: int, detail: str, signals: Mapping[str, int]) -> MonitorAlert:
@@ -86,7 +86,7 @@ def _alert(key: _Key, seq: int, detail: str, signals: Mapping[str, int]) -> Moni
 def alert_problem(alert: MonitorAlert, evidence: Mapping[int, Payload]) -> str | None:
     """Return why an alert does not follow from the event it points to; None if it does."""
     payload = evidence.get(alert.evidence[0]) if len(alert.evidence) == 1 else None
-    found = None if payload is None else resource_observations(payload).get((alert.monitor, alert.rule))
-    if found is None or alert.severity != "note" or alert.signals != dict(found[1]):
+    observation = None if payload is None else resource_observations(payload).get((alert.monitor, alert.rule))
+    if observation is None or alert.severity != "note" or alert.signals != dict(observation[1]):
         return f"{alert.monitor} {alert.rule}: this alert does not follow from the event it points to"
     return None

@@ -259,8 +259,8 @@ def _cost(record: AttemptRecord) -> str:
 
 def _reviewed(record: AttemptRecord, folder: Path) -> str:
     """Describe reviews after the attempt, which its record does not contain, with their price."""
-    adjudications = [one for one in read_adjudications(folder) if one.attempt_id == record.attempt_id]
-    minutes = sum(one.minutes for one in adjudications)
+    adjudications = [entry for entry in read_adjudications(folder) if entry.attempt_id == record.attempt_id]
+    minutes = sum(entry.minutes for entry in adjudications)
     if not minutes:
         return ""
     text = read_text(evidence(folder, f"{record.artifact_paths.task_dir}/{MANIFEST}"))
@@ -287,12 +287,12 @@ def _secrets(folder: Path) -> str:
         observed = read_manifest(folder / MANIFEST).protocol_manifest.observed
     except RecordError:
         return ""
-    found = observed.repository_secrets if observed is not None else None
-    if found is None or not found.secrets:
+    secrets = observed.repository_secrets if observed is not None else None
+    if secrets is None or not secrets.secrets:
         return ""
-    more = "" if found.complete else " and more that are not"
+    more = "" if secrets.complete else " and more that are not"
     return (
-        f"{plural(len(found.secrets), 'secret')} of the base repository redacted{more}, listed in {folder / MANIFEST}"
+        f"{plural(len(secrets.secrets), 'secret')} of the base repository redacted{more}, listed in {folder / MANIFEST}"
     )
 
 

@@ -166,7 +166,8 @@ def distributions(
         )
         for dimension, value, outcome, unit in keys
         for group in (groups[dimension, value, outcome, unit],)
-        if outcome != ALL or all(len(groups.get((dimension, value, one, unit), ())) < len(group) for one in OUTCOMES)
+        if outcome != ALL
+        or all(len(groups.get((dimension, value, other, unit), ())) < len(group) for other in OUTCOMES)
     )
 
 

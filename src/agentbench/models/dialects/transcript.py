@@ -48,11 +48,11 @@ def response_message(dialect: Dialect, raw: bytes, *, streams: bool) -> Message:
         given: JsonObject = {"messages": [{"role": "assistant", "content": body.get("content")}]}
     else:
         given = {"input": body.get("output")}
-    found = request_messages(dialect, given)
+    messages = request_messages(dialect, given)
     return Message(
         "assistant",
-        "\n".join(message.text for message in found if message.text),
-        tuple(call for message in found for call in message.tool_calls),
+        "\n".join(message.text for message in messages if message.text),
+        tuple(call for message in messages for call in message.tool_calls),
     )
 
 

@@ -219,17 +219,17 @@ def _observed(attempt: Attempt, task: PreparedTask, program: ProgramLayer | None
     )
 
 
-def _repository_secrets(found: RepositorySecrets | None) -> RedactedSecrets | None:
-    if found is None:
+def _repository_secrets(search: RepositorySecrets | None) -> RedactedSecrets | None:
+    if search is None:
         return None
     return RedactedSecrets(
-        rules=found.rules,
-        searched_files=found.searched_files,
-        skipped_files=found.skipped_files,
-        complete=found.complete,
+        rules=search.rules,
+        searched_files=search.searched_files,
+        skipped_files=search.skipped_files,
+        complete=search.complete,
         secrets=tuple(
             RedactedSecret(placeholder=repository_placeholder(number), kind=secret.kind, places=secret.places)
-            for number, secret in enumerate(found.secrets, start=1)
+            for number, secret in enumerate(search.secrets, start=1)
         ),
     )
 
