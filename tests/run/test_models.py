@@ -132,6 +132,16 @@ def test_recorded_model_reproduces_the_run_offline(ab: Ab, task: Path, tmp_path:
     assert ab("verify", run_folder(again)).code == 0
 
 
+@pytest.mark.req("T-06")
+def test_answers_of_a_service_are_replayed_without_its_settings(ab: Ab, task: Path, serve: Serve) -> None:
+    service = {"AB_MODEL_BASE_URL": serve(responds(answer_body(f"```diff\n{PATCH}```"))).url}
+    options = ("run-task", "--task", task, "--agent", "llm_v0", "--json", "--max-steps", "2")
+    first = ab(*options, "--model", "url:loop", "--temperature", "0.5", env=service)
+    assert first.record["result"]["passed"], first.stderr
+    again = ab(*options, "--model", f"recorded:{run_folder(first)}")
+    assert again.record["result"] == first.record["result"]
+
+
 @pytest.mark.req("T-04c")
 def test_context_packer_shows_the_model_files_that_the_tests_name(ab: Ab, task: Path, tmp_path: Path) -> None:
     with (task / "task.yaml").open("a") as file:

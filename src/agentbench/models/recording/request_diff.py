@@ -1,7 +1,7 @@
 """Compares two requests without their volatile parts. Pure.
 
 Everything that may differ between two runs of the same agent is listed here; a replayed request must equal the recorded one in
-all the rest. The seed of the attempt is a setting of the run, not a choice of the agent, and older recordings have none.
+all the rest. Seed and sampling are settings of the run, not choices of the agent: a replay need not repeat them.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ KEYS = frozenset(
 )
 """Keys that are ignored at every level: the client's identity, and caching."""
 
+SETTINGS = frozenset({"seed", "temperature", "top_p", "max_tokens"})
+"""Keys of a request that are ignored at its top level: how the run configured the model."""
+
 MAX_DIFF_LINES = 80
 MAX_LINE = 300
 
@@ -55,7 +58,7 @@ def normalised(value: JsonValue) -> JsonValue:
 def request_diff(recorded: JsonObject, actual: JsonObject) -> str:
     """Return a bounded unified diff of two requests without their volatile parts. Empty if they are equal."""
     try:
-        before, after = (_lines(normalised(_without_seed(request))) for request in (recorded, actual))
+        before, after = (_lines(normalised(_without_settings(request))) for request in (recorded, actual))
     except RecursionError:
         # Too deeply nested to normalise: compare as text.
         before, after = ([json.dumps(request, sort_keys=True)] for request in (recorded, actual))
@@ -68,8 +71,8 @@ def request_diff(recorded: JsonObject, actual: JsonObject) -> str:
     return "\n".join(shown)
 
 
-def _without_seed(request: JsonObject) -> JsonObject:
-    return {key: value for key, value in request.items() if key != "seed"}
+def _without_settings(request: JsonObject) -> JsonObject:
+    return {key: value for key, value in request.items() if key not in SETTINGS}
 
 
 def _lines(value: JsonValue) -> list[str]:
