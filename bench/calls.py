@@ -20,7 +20,8 @@ from agentbench.policy.thresholds import published_thresholds
 from agentbench.sandbox.protocol import Backend, Limits, Phase, Prepared, SandboxSpec, SetupPlan
 from agentbench.tools.result import ToolResult
 from agentbench.tools.rules import Caps, Rules
-from agentbench.tools.session import BriefingText, Session, SessionEnvironment, SessionLog
+from agentbench.tools.session import BriefingText, Session
+from agentbench.tools.session_limits import SessionEnvironment, SessionLog
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.log import EventLog, read_events
 from bench.report import Report, argument_parser, available_backend, available_backends, milliseconds, open_report

@@ -17,7 +17,8 @@ from pathlib import Path
 from agentbench.core.command import Command
 from agentbench.sandbox.protocol import Backend, Phase, Prepared, Sandbox, SandboxSpec, SetupPlan
 from agentbench.tools.program_run import AgentProgram
-from agentbench.tools.session import BriefingText, Session, SessionEnvironment, SessionLog
+from agentbench.tools.session import BriefingText, Session
+from agentbench.tools.session_limits import SessionEnvironment, SessionLog
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import WorkspaceMutated
 from agentbench.trace.log import EventLog, read_events

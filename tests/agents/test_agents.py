@@ -15,7 +15,8 @@ from agentbench.core.errors import AgentCrashed, InputError, Interrupted, ModelF
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.policy.budget import Budget
 from agentbench.tools.rules import Caps, Rules
-from agentbench.tools.session import Session, SessionEnded
+from agentbench.tools.session import Session
+from agentbench.tools.session_limits import SessionEnded
 from agentbench.trace.events import PatchApplied, ToolCallStarted
 from tests.tools.conftest import OpenSession
 from tests.tools.recorded_session import FolderSandbox, completed, fill

@@ -10,7 +10,8 @@ from typing import TypeVar
 from agentbench.core.command import Command, Completed, ProcessCounts, Stream
 from agentbench.sandbox.protocol import ProcessEnd, ProcessObserver, ProcessStart, RunningCommand, Sandbox, Usage
 from agentbench.tools.rules import Rules
-from agentbench.tools.session import BriefingText, Session, SessionEnvironment, SessionLog
+from agentbench.tools.session import BriefingText, Session
+from agentbench.tools.session_limits import SessionEnvironment, SessionLog
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.chain import Event
 from agentbench.trace.events import Payload

@@ -10,7 +10,7 @@ import pytest
 from agentbench.contract.schema import DEFAULT_GENERATED
 from agentbench.core.reasons import TerminationCode
 from agentbench.tools.rules import Caps, Rules
-from agentbench.tools.session import SessionEnded
+from agentbench.tools.session_limits import SessionEnded
 from agentbench.trace.events import MonitorAlert, ToolCallFinished, WorkspaceMutated
 from tests.tools.project_sandboxes import ProjectSandboxes
 

@@ -17,7 +17,7 @@ from agentbench.sandbox.protocol import ProcessEnd, ProcessStart
 from agentbench.tools.process_recorder import MAX_ARGUMENT, MAX_ARGUMENTS
 from agentbench.tools.program_run import AgentProgram
 from agentbench.tools.rules import Rules
-from agentbench.tools.session import SessionEnded
+from agentbench.tools.session_limits import SessionEnded
 from agentbench.trace.events import Intervention, MonitorAlert, ProcessFinished, ProcessStarted, ToolCallFinished
 from tests.tools.conftest import OpenSession
 from tests.tools.recorded_session import FolderSandbox, RecordedSession, completed

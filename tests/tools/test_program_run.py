@@ -15,7 +15,7 @@ from agentbench.policy.breakers import Trip
 from agentbench.tools import program_run, workspace_tracker
 from agentbench.tools.program_run import AgentProgram
 from agentbench.tools.rules import Rules
-from agentbench.tools.session import SessionEnded
+from agentbench.tools.session_limits import SessionEnded
 from agentbench.trace.events import Intervention, ToolCallFinished, ToolCallStarted, WorkspaceMutated
 from tests.tools.conftest import OpenSession
 from tests.tools.project_sandboxes import ProjectSandboxes

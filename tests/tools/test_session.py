@@ -25,14 +25,8 @@ from agentbench.tools.event_recorder import EventRecorder
 from agentbench.tools.operator import Answer, Question
 from agentbench.tools.program_run import AgentProgram
 from agentbench.tools.rules import Caps, Rules, rules_for
-from agentbench.tools.session import (
-    BriefingText,
-    RemainingBudget,
-    Session,
-    SessionEnded,
-    SessionEnvironment,
-    SessionLog,
-)
+from agentbench.tools.session import BriefingText, Session
+from agentbench.tools.session_limits import RemainingBudget, SessionEnded, SessionEnvironment, SessionLog
 from agentbench.trace import events
 from agentbench.trace.events import (
     Briefing,

@@ -15,7 +15,8 @@ from agentbench.models.faults import BudgetReached
 from agentbench.models.protocol import Model
 from agentbench.policy.termination import category_of
 from agentbench.tools.result import ToolResult
-from agentbench.tools.session import Session, SessionEnded
+from agentbench.tools.session import Session
+from agentbench.tools.session_limits import SessionEnded
 from agentbench.trace.events import Termination
 
 

@@ -26,7 +26,8 @@ from agentbench.run.proxy.recorder import ProxyLimits, Recorder
 from agentbench.run.proxy.server import Proxy
 from agentbench.run.proxy.server import environment as proxy_environment
 from agentbench.sandbox.protocol import Mount, Phase, Sandbox
-from agentbench.tools.session import Session, SessionEnded, SessionEnvironment, SessionLog
+from agentbench.tools.session import Session
+from agentbench.tools.session_limits import SessionEnded, SessionEnvironment, SessionLog
 from agentbench.trace.events import Actor
 from agentbench.workspace.diff.extract import ExtractedPatch
 
