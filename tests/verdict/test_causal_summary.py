@@ -63,6 +63,14 @@ def test_summary_names_agents_that_never_ran_tests() -> None:
     assert summarise() == {}
 
 
+@pytest.mark.req("E-15")
+def test_summary_does_not_judge_unseen_test_runs_of_programs() -> None:
+    program = ToolCallFinished(call_id="h1", tool="agent_program", ok=True, duration_us=1)
+    lines = summarise(briefed(), edit(files=9, size=9000), program, ended(), extracted())
+    assert "the agent changed files and never ran tests" not in lines
+    assert "largest edit: 9 files, 9000 bytes of diff; test runs are not seen" in lines
+
+
 EVENTS = st.sampled_from(
     [edit(), edit(9, 9000), cycle(Outcome.PASS), cycle(Outcome.FAIL), output("x"), ended(), extracted(), briefed()]
 )

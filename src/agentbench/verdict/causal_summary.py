@@ -51,6 +51,8 @@ class _Edit:
 @dataclass(slots=True)
 class _History:
     working: bool = False
+    is_program: bool = False
+    """Whether the harness ran the agent's work as one call. Test runs inside it are not seen."""
     cycles: list[tuple[int, Outcome]] = field(default_factory=list)
     edits: list[_Edit] = field(default_factory=list)
     outputs: list[tuple[int, str]] = field(default_factory=list)
@@ -83,6 +85,7 @@ class _History:
                         _Edit(seq, len(files), diff.total_bytes, self.cycles[-1] if self.cycles else None)
                     )
             case ToolCallFinished():
+                self.is_program = self.is_program or payload.call_id.startswith("h")
                 self.outputs.append((seq, f"{payload.stdout.text}\n{payload.stderr.text}"))
             case Intervention():
                 self.interventions.append((seq, payload))
@@ -108,7 +111,7 @@ def _testing(history: _History) -> Iterable[Cause]:
         after = [seq for seq in failing if seq > passing[-1]]
         later = f"; {len(after)} later test runs failed" if after else ""
         yield Cause(f"last passing test run of the agent{later}", (passing[-1], *after[:1]))
-    if history.edits and not history.cycles:
+    if history.edits and not history.cycles and not history.is_program:
         yield Cause("the agent changed files and never ran tests", (history.edits[0].seq,))
 
 
@@ -117,7 +120,7 @@ def _editing(history: _History) -> Iterable[Cause]:
         return
     largest = max(history.edits, key=lambda edit: (edit.size, edit.files))
     if largest.files >= LARGE_FILES or largest.size >= LARGE_BYTES:
-        before = "no test run before it"
+        before = "test runs are not seen" if history.is_program else "no test run before it"
         evidence: tuple[int, ...] = (largest.seq,)
         if largest.tested is not None:
             before = f"last test run before it: {largest.tested[1]}"
