@@ -86,6 +86,12 @@ def test_branches_and_rewritten_history_form_a_tree(blobs: BlobStore) -> None:
     ]
 
 
+def test_equal_results_of_two_calls_keep_their_ids(blobs: BlobStore) -> None:
+    results = [{"role": "tool", "content": "ok", "tool_call_id": name} for name in ("a", "b")]
+    _, first, second, _ = lines(exchange(blobs, 1, [say("user", "one"), *results], "A"), blobs)
+    assert (first["tool_call_id"], second["tool_call_id"]) == ("a", "b")
+
+
 def test_failed_request_is_a_line_with_its_error(blobs: BlobStore) -> None:
     events = [
         *exchange(blobs, 1, [say("user", "one")], "", status="http_500"),

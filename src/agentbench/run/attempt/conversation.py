@@ -75,7 +75,7 @@ class _Writer:
     _size: int = 0
     _read_bytes: int = 0
     _places: dict[bytes, int] = field(default_factory=dict)
-    _texts: dict[bytes, int] = field(default_factory=dict)
+    _contents: dict[tuple[bytes, tuple[str | None, ...]], int] = field(default_factory=dict)
     _open: dict[str, _OpenRequest] = field(default_factory=dict)
 
     def add_request(self, seq: int, request: LlmRequest) -> None:
@@ -114,11 +114,13 @@ class _Writer:
             return _Place(place, self._places[place])
         index = len(self.lines)
         line: JsonObject = {"index": index, "parent": after.index, "role": message.role, **source}
-        if "error" not in source and own in self._texts:
-            line["same_as"] = self._texts[own]
+        # The ids say which call a result belongs to, so a line with others has different content.
+        content = (own, (message.tool_call_id, *(call.id for call in message.tool_calls)))
+        if "error" not in source and content in self._contents:
+            line["same_as"] = self._contents[content]
         else:
             line |= self._content(message, evidence)
-            self._texts.setdefault(own, index)
+            self._contents.setdefault(content, index)
         self._write(line)
         self._places.setdefault(place, index)
         return _Place(place, index)
