@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.manifest import Manifest, PlannedCheck
-from agentbench.record.recompute import grading_plan, terms_from
+from agentbench.record.recompute import grading_plan, process_differences, terms_from
+from agentbench.trace.chain import GENESIS, Event
+from agentbench.trace.events import Payload, ProcessCounts, ProcessStarted, ToolCallFinished
 from agentbench.verdict.terms import Caps, CheckTerm, Terms, Weights, published_rubric
 from tests.record.samples import manifest
 
@@ -61,3 +63,24 @@ def test_manifest_contains_all_grading_terms(wanted: Terms) -> None:
     )
     read = Manifest.model_validate_json(written.model_dump_json())
     assert terms_from(read.protocol_manifest.planned) == wanted
+
+
+@pytest.mark.req("E-12")
+@pytest.mark.parametrize(
+    "numbers, dropped, consistent",
+    [((1, 2, 3), 0, True), ((1, 2), 1, True), ((1, 2), 0, False), ((), 0, False), ((1, 2, 2), 0, False)],
+)
+def test_processes_in_the_log_match_their_count(numbers: tuple[int, ...], dropped: int, consistent: bool) -> None:
+    payloads: list[Payload] = [
+        ProcessStarted(
+            call_id="h1", number=number, pid=9, parent=1, program="/bin/ls", argv=["ls"], cwd="/", elapsed_us=1
+        )
+        for number in numbers
+    ]
+    counts = ProcessCounts(started=3, dropped=dropped)
+    payloads.append(ToolCallFinished(call_id="h1", tool="agent_command", ok=True, duration_us=1, processes=counts))
+    events = [
+        Event(seq, seq, payload.type, "agent", payload, GENESIS, GENESIS)
+        for seq, payload in enumerate(payloads, start=1)
+    ]
+    assert (list(process_differences(events)) == []) == consistent

@@ -8,6 +8,9 @@ A `terminate` intervention is carried out at once, so only what was in progress 
   progress, the last scan, and the reversal of changes outside the editable scope.
 
 A new model request, a new call, a second `terminate` or anything of a call that is not in progress is an act after the end.
+
+After the `termination` event only the harness acts, so a model request, a call, a process or a change of the workspace that
+follows it is an act after the end too. A program that ended by itself can leave a request that the gateway was just reading.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from agentbench.trace.events import (
     LlmResponse,
     NetworkRequest,
     PatchApplied,
+    Payload,
     ProcessStarted,
     Termination,
     TestsStarted,
@@ -48,6 +52,7 @@ class _Search:
         self.problems: list[str] = []
         self._active = False
         self._stop: Event | None = None
+        self._end: Event | None = None
         self._calls: set[str] = set()
         self._requests: set[str] = set()
         self._scans = 0
@@ -56,8 +61,12 @@ class _Search:
         payload = event.payload
         if isinstance(payload, Briefing):
             self._active = True
-        elif isinstance(payload, Termination):
-            self._active = False
+        elif self._end is not None and _is_act(payload, stopped=self._stop is not None):
+            self.problems.append(
+                f"event {event.seq}: {payload.type} after the end of the agent in event {self._end.seq}"
+            )
+        elif isinstance(payload, Termination) and self._active:
+            self._active, self._end = False, event
         if not self._active:
             return
         if self._stop is not None:
@@ -102,3 +111,8 @@ class _Search:
             case NetworkRequest() if not self._calls or event.t - stop.t > KILL_US:
                 act = f"network request {payload.request_id}"
         return act
+
+
+def _is_act(payload: Payload, *, stopped: bool) -> bool:
+    """Return whether only an agent can cause an event. `stopped`: the harness ended the attempt and had closed the gateway."""
+    return isinstance(payload, (ToolCallStarted, ProcessStarted, WorkspaceMutated) + ((LlmRequest,) if stopped else ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 
 from agentbench.contract.schema import StageMode
@@ -18,6 +18,7 @@ from agentbench.record.cost import cost_differences, rates_from
 from agentbench.record.manifest import GradingPlan, GuardPlan, Manifest, Planned
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.chain import Event
+from agentbench.trace.events import ProcessStarted, ToolCallFinished
 from agentbench.verdict.decide import Verdict, decide
 from agentbench.verdict.facts import collect_facts
 from agentbench.verdict.terms import Caps, CheckTerm, Terms, Weights, published_rubric
@@ -161,7 +162,21 @@ def recompute(
         if _at(recorded, name) != value
     )
     costs = cost_differences(all_events, planned, record.cost)
-    return Recomputed(decisions.differences + verdicts + costs, decisions.skipped)
+    processes = tuple(process_differences(all_events))
+    return Recomputed(decisions.differences + processes + verdicts + costs, decisions.skipped)
+
+
+def process_differences(events: Iterable[Event]) -> Iterator[str]:
+    """Yield the calls whose number of started processes differs from the processes in the log."""
+    logged: dict[str, list[int]] = {}
+    for event in events:
+        match event.payload:
+            case ProcessStarted(call_id=call, number=number):
+                logged.setdefault(call, []).append(number)
+            case ToolCallFinished(call_id=call, processes=counts) if counts is not None:
+                numbers = logged.get(call, [])
+                if not len(set(numbers)) == len(numbers) == counts.started - counts.dropped:
+                    yield f"call {call} recorded {counts.started - counts.dropped} processes, but the log has {len(numbers)}"
 
 
 def _decided(verdict: Verdict) -> dict[str, Json]:
