@@ -322,6 +322,24 @@ class TestHostilePrograms:
         assert seen.completed.stdout.text == f"-1 {errno.EFAULT}\n" * 50
         assert seen.counts == ProcessCounts(started=2, dropped=0, refused=0)
 
+    @pytest.mark.parametrize("link", [False, True])
+    def test_next_program_does_not_hide_one_behind_a_link_to_itself(self, observe_python: Observe, link: bool) -> None:
+        # The server cannot follow /proc/self of the caller, and the next program has the same name and arguments.
+        seen = observe_python(f"""
+            import os
+            fd = os.open('/bin/sh', os.O_RDONLY)
+            os.dup2(fd, 200)
+            path = '/proc/self/fd/200'
+            if {link}:
+                os.symlink(path, 'true')
+                path = os.path.abspath('true')
+            line = 'echo hidden; exec /bin/true -c "$LINE"'
+            os.execve(path, ['/bin/true', '-c', line], {{'LINE': line}})
+        """)
+        assert seen.completed.stdout.text == "hidden\n"
+        assert [start.argv[0] for start in seen.starts[-2:]] == ["/bin/true", "/bin/true"]
+        assert seen.starts[-2].program != "/bin/true"
+
     def test_missing_programs_of_many_processes_are_recorded(self, observe_python: Observe) -> None:
         seen = observe_python("""
             import os, time

@@ -58,6 +58,18 @@ def test_search_is_written_once_it_has_ended() -> None:
     assert written(log) == [(b"start", b"one"), (b"start", b"two"), (b"start", b"three"), (b"start", b"four")]
 
 
+@pytest.mark.req("M-02b")
+def test_start_that_succeeded_is_not_taken_for_a_search() -> None:
+    log = make_log()
+    for pid, program, caller in ((5, b"/bin/ls", b"new"), (6, b"/bin/true", b"old")):
+        first, second = start(pid, b"ls", b"%d" % pid, exists=False), start(pid, b"ls", b"%d" % pid)
+        first.caller, second.caller = (b"old", b""), (caller, b"")
+        second.program = program
+        log.add(first, watched=True)
+        log.add(second, watched=True)
+    assert written(log) == [(b"start", b"5"), (b"start", b"5"), (b"start", b"6"), (b"start", b"6")]
+
+
 def test_missing_program_of_an_unwatched_process_is_written_at_once() -> None:
     log = make_log()
     log.add(start(5, b"gone", exists=False), watched=False)

@@ -53,7 +53,17 @@ class Start:
         self.argv = argv
         self.truncated = False
         self.exists = True
+        self.caller: tuple[bytes, bytes] | None = None
+        """The program and arguments of the calling process so far, if the start may belong to a search of PATH."""
         self.elapsed_us = 0
+
+    def continues(self, before: Start) -> bool:
+        """Return whether an earlier start of the process failed and this one is the next step of its search of PATH.
+
+        If the earlier start had succeeded, the process would be another program now.
+        """
+        same_name = before.program.rsplit(b"/", 1)[-1] == self.program.rsplit(b"/", 1)[-1]
+        return same_name and before.argv == self.argv and before.caller == self.caller
 
     def fields(self, index: int) -> list[bytes]:
         numbers = [number(value) for value in (index, self.elapsed_us, self.pid, self.parent, self.truncated)]
@@ -79,7 +89,7 @@ class JobLog:
     def add(self, start: Start, *, watched: bool) -> None:
         start.elapsed_us = self.elapsed_us()
         before = self.missing.pop(start.pid, None)
-        if before is not None and before.argv != start.argv:
+        if before is not None and not start.continues(before):
             self.write(before)
         if watched and not start.exists and len(self.missing) < MAX_MISSING:
             self.missing[start.pid] = start
@@ -161,6 +171,8 @@ class ExecObserver:
         if log is not None and log.budget.available() and self.server.outbox_size < UNSENT_BYTES:
             try:
                 start = first_start(job) if job else self.read_start(tid, folder, path, argv)
+                if not start.exists or start.pid in log.missing:
+                    start.caller = posix.readlink(b"/proc/%d/exe" % tid), read_proc(str(tid), "cmdline")
                 watched = self.watch_end(start.pid, log)  # before the answer: the process may end right after it
             except Exception as problem:  # noqa: BLE001 - whatever it is, the caller needs an answer
                 error = EACCES if isinstance(problem, PermissionError) else EFAULT
@@ -286,7 +298,8 @@ class ExecObserver:
             path = join(base, path)
         start = Start(pid, parent, program, posix.readlink(proc + b"/cwd"), argv)
         start.truncated = truncated
-        start.exists = posix.access(path, posix.X_OK)
+        # For the caller, /proc/self is another folder than for the server.
+        start.exists = program.startswith(b"/proc/") or posix.access(path, posix.X_OK)
         return start
 
     def read_arguments(self, memory: Memory, address: int) -> tuple[list[bytes], bool]:
