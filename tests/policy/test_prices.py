@@ -80,6 +80,25 @@ def test_invalid_table_lists_every_problem_with_its_line() -> None:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.req("M-05")
+@pytest.mark.parametrize(
+    "action,hint",
+    [
+        ("reviw", " (did you mean `review`?)"),
+        ("human_review", " (did you mean `review`?)"),
+        ("tool_calls", " (did you mean `tool_call`?)"),
+        ("Review", " (did you mean `review`?)"),
+        ("xyz", ""),
+        ("", ""),
+    ],
+)
+def test_unknown_action_type_is_rejected(action: str, hint: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        parse_prices(f"action_type,unit,unit_price\ntool_call,call,1\n{action},hour,80\n".encode(), "p.csv")
+    expected = "llm_request, tool_call, artifact_storage, review"
+    assert caught.value.problems == (f"p.csv:3: action_type: expected one of {expected}, found {action!r}{hint}",)
+
+
 @pytest.mark.parametrize("data", [b"", b"\n", b"a,b\n1,2\n", b"action_type,unit,unit_price\n", b"\xff\xfe", b'"a\nb'])
 def test_file_that_is_not_a_table_is_rejected(data: bytes) -> None:
     with pytest.raises(ContractError):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Literal, Protocol
 
+from agentbench.contract.problem import did_you_mean
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import ContractError
 
@@ -42,6 +43,8 @@ UNITS: Mapping[str, tuple[str, Decimal]] = {
 
 REVIEW = "review"
 """Action type of a person's time: operators' decisions and reviews."""
+
+ACTION_TYPES = ("llm_request", "tool_call", "artifact_storage", REVIEW)
 
 _REQUIRED = ("action_type", "unit", "unit_price")
 
@@ -242,12 +245,14 @@ def parse_prices(data: bytes, name: str) -> PriceTable:
 
 def _row(cells: Mapping[str, str], line: int) -> PriceRow | list[str]:
     problems = []
-    if not cells["action_type"]:
-        problems.append("action_type: expected for example llm_request, tool_call, artifact_storage or review")
+    action = cells["action_type"]
+    if action not in ACTION_TYPES:
+        hint = did_you_mean(action, ACTION_TYPES)
+        problems.append(f"action_type: expected one of {', '.join(ACTION_TYPES)}, found {action!r}{hint}")
     unit = UNITS.get(cells["unit"].lower())
     if unit is None:
         problems.append(f"unit: expected one of {', '.join(UNITS)}, found {cells['unit']!r}")
-    elif cells["action_type"] == REVIEW and unit[0] != "second":
+    elif action == REVIEW and unit[0] != "second":
         problems.append(f"unit: expected minute or hour for {REVIEW}, found {cells['unit']!r}")
     price = _number(cells["unit_price"])
     if price is None:
@@ -258,7 +263,7 @@ def _row(cells: Mapping[str, str], line: int) -> PriceRow | list[str]:
     if problems or unit is None or price is None:
         return problems
     counts, size = unit
-    return PriceRow(cells["action_type"], counts, price / size, cells.get("model", ""), direction, line)
+    return PriceRow(action, counts, price / size, cells.get("model", ""), direction, line)
 
 
 def _number(text: str) -> Decimal | None:
