@@ -34,10 +34,6 @@ class ReviewCosts:
     def cost(self, row: Row) -> float:
         return self.price.get(row.attempt_id, 0.0)
 
-    def total(self, row: Row) -> float:
-        """Return the cost of an attempt with its reviews."""
-        return row.cost.total + self.cost(row)
-
     @property
     def unpriced_minutes(self) -> float:
         return total([minutes for attempt, minutes in self.minutes.items() if attempt not in self.price])
@@ -141,10 +137,11 @@ class Distribution:
     seconds: Quartiles
 
 
-def distributions(
-    rows: Sequence[Row], outcomes: Sequence[str], provenance: Provenance, reviews: ReviewCosts
-) -> tuple[Distribution, ...]:
-    """Return the distributions over all attempts and over each stratum, by outcome, and together if there are several."""
+def distributions(rows: Sequence[Row], outcomes: Sequence[str], provenance: Provenance) -> tuple[Distribution, ...]:
+    """Return the distributions over all attempts and over each stratum, by outcome, and together if there are several.
+
+    Costs are the recorded ones, without reviews, as in time and cost to success.
+    """
     groups: dict[tuple[str, str, str, str], list[Row]] = {}
     order = (ALL, *OUTCOMES)
     for row, outcome in zip(rows, outcomes, strict=True):
@@ -160,7 +157,7 @@ def distributions(
             outcome,
             len(group),
             unit,
-            cost=Quartiles.of([reviews.total(row) for row in group]),
+            cost=Quartiles.of([row.cost.total for row in group]),
             tokens=Quartiles.of([row.usage.prompt_tokens + row.usage.completion_tokens for row in group]),
             seconds=Quartiles.of([row.duration for row in group]),
         )
@@ -196,7 +193,7 @@ def cost_cells(row: Row, reviews: ReviewCosts, origin: Origin | None) -> dict[st
         "cost_human": cost.human + reviews.cost(row),
         "cost_overhead": cost.overhead,
         "cost_judge": cost.judge,
-        "cost_total": reviews.total(row),
+        "cost_total": cost.total + reviews.cost(row),
         **{f"phase_{name}": value for name, value in zip(PHASES, phases, strict=True)},
         "overrun": row.overrun,
         "review_minutes": reviews.minutes.get(row.attempt_id, 0.0),

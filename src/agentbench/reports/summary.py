@@ -185,7 +185,7 @@ def summarise(run: Run) -> Summary:
         strata=_strata(run, provenance, review_costs),
         spending=spending(rows, review_costs),
         review_costs=review_costs,
-        distributions=distributions(rows, outcomes, provenance, review_costs),
+        distributions=distributions(rows, outcomes, provenance),
         times=_times(rows, outcomes),
         time_to_success=kaplan_meier([row.usage.wall_sec for row in rows], passed, never),
         cost_to_success=kaplan_meier([row.cost.total for row in rows], passed, never),
