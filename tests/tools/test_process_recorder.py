@@ -13,8 +13,9 @@ from agentbench.policy.monitors import MONITORS, PolicyMonitor
 from agentbench.policy.process_alerts import MAX_PER_RULE
 from agentbench.policy.recheck import recheck
 from agentbench.policy.rule_engine import ENGINE_MONITORS
+from agentbench.policy.shell import MAX_LINE
 from agentbench.sandbox.protocol import ProcessEnd, ProcessStart
-from agentbench.tools.process_recorder import MAX_ARGUMENT, MAX_ARGUMENTS
+from agentbench.tools.process_recorder import MAX_ARGUMENTS, MAX_PATH
 from agentbench.tools.program_run import AgentProgram
 from agentbench.tools.rules import Rules
 from agentbench.tools.session_limits import SessionEnded
@@ -224,10 +225,40 @@ def test_reason_is_logged_if_processes_cannot_be_observed(open_session: OpenSess
 
 
 def test_long_arguments_are_shortened(open_session: OpenSession, processes: Processes) -> None:
-    processes.start("echo", "x" * (MAX_ARGUMENT + 1), *["y"] * MAX_ARGUMENTS)
+    processes.start("echo", "x" * (MAX_LINE + 1), *["y"] * MAX_ARGUMENTS)
     recorded = open_session(Rules())
     recorded.session.run_program(PROGRAM)
     (started,) = recorded.of(ProcessStarted)
     assert started.truncated
     assert len(started.argv) == MAX_ARGUMENTS
-    assert max(map(len, started.argv)) == MAX_ARGUMENT
+    assert max(map(len, started.argv)) == MAX_LINE
+
+
+@pytest.mark.parametrize(
+    "argv, program",
+    [
+        (("cat", *["x" * (MAX_LINE // 2)] * 2, "/etc/shadow"), ""),
+        (("cat", "'" * (MAX_LINE // 2), "/etc/shadow"), ""),
+        (("cat", "x"), "/" + "x" * MAX_PATH + "/sudo"),
+    ],
+)
+def test_command_longer_than_the_rules_read_is_truncated(
+    open_session: OpenSession, processes: Processes, argv: tuple[str, ...], program: str
+) -> None:
+    processes.start(*argv, program=program)
+    recorded = open_session(Rules())
+    recorded.session.run_program(PROGRAM)
+    (started,) = recorded.of(ProcessStarted)
+    assert started.truncated
+
+
+def test_long_command_that_the_rules_read_whole_is_not_truncated(
+    open_session: OpenSession, processes: Processes
+) -> None:
+    processes.start("bash", "-c", f"cat > x <<'END'\n{'x' * (MAX_LINE - 100)}\nEND\nsudo make")
+    processes.start("cat", *["/dev/null"] * (MAX_ARGUMENTS - 2), "/etc/shadow")
+    recorded = open_session(Rules())
+    recorded.session.run_program(PROGRAM)
+    assert [started.truncated for started in recorded.of(ProcessStarted)] == [False, False]
+    assert {rule for rule, _ in alerts(recorded)} >= {"os.privilege_escalation", "secret.credential_file"}
+    verify(recorded)

@@ -51,6 +51,16 @@ def test_observation_that_ended_early_is_incomplete() -> None:
     assert (result.commands.status, result.components.safety) == ("incomplete", None)
 
 
+def test_command_too_long_to_record_makes_safety_unknown() -> None:
+    started = ProcessStarted(
+        call_id="h1", number=1, pid=2, parent=1, program="/bin/cat", argv=["cat"], cwd="/", truncated=True, elapsed_us=1
+    )
+    result = verdict(graded(started, program(), checked()))
+    assert result.commands is not None
+    assert (result.commands.status, result.components.safety) == ("incomplete", None)
+    assert result.gates[Gate.G4].why.endswith("(1 of 9 commands were too long to record in full)")
+
+
 def test_seen_violation_counts_even_if_other_commands_were_not_seen() -> None:
     result = decided(program(dropped=None, why="no filter"), alerted("gate"))
     assert result.gates[Gate.G4].outcome is Outcome.FAIL

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from agentbench.policy.model_actions import process_command
+from agentbench.policy.shell import MAX_LINE
 from agentbench.sandbox.protocol import ProcessEnd, ProcessStart
 from agentbench.tools.event_recorder import EventRecorder
 from agentbench.trace.events import Payload, ProcessFinished, ProcessStarted
 
-MAX_ARGUMENTS = 200
-MAX_ARGUMENT = 4_000
-MAX_PATH = 1_000
+MAX_ARGUMENTS = 256
+MAX_PATH = 4_096
 
 
 class ProcessRecorder:
@@ -25,9 +26,14 @@ class ProcessRecorder:
     def _started(self, process: ProcessStart) -> Payload:
         # Rules must see the text as the log has it, or recomputed decisions could differ.
         redact = self._recorder.redact
-        argv = [redact(word[:MAX_ARGUMENT]) for word in process.argv[:MAX_ARGUMENTS]]
-        shortened = len(process.argv) > MAX_ARGUMENTS or any(len(word) > MAX_ARGUMENT for word in process.argv)
-        return ProcessStarted(
+        argv = [redact(word[:MAX_LINE]) for word in process.argv[:MAX_ARGUMENTS]]
+        shortened = (
+            len(process.argv) > MAX_ARGUMENTS
+            or any(len(word) > MAX_LINE for word in process.argv)
+            or len(process.program) > MAX_PATH
+            or len(process.cwd) > MAX_PATH
+        )
+        started = ProcessStarted(
             call_id=self._call_id,
             number=process.number,
             pid=process.pid,
@@ -38,6 +44,9 @@ class ProcessRecorder:
             truncated=process.truncated or shortened,
             elapsed_us=process.elapsed_us,
         )
+        # Rules do not read further than this, however the length is spread over the arguments.
+        unread = len(process_command(started).text) > MAX_LINE
+        return started.model_copy(update={"truncated": True}) if unread else started
 
     def _finished(self, process: ProcessEnd) -> Payload:
         return ProcessFinished(

@@ -241,7 +241,7 @@ class ProcessStarted(Payload):
     argv: list[str]
     cwd: str
     truncated: bool = False
-    """Whether the arguments were longer than what is kept."""
+    """Whether the command is longer than what is kept and judged."""
     elapsed_us: int
     """Since the call started."""
 

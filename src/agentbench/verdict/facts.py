@@ -173,21 +173,26 @@ def collect_facts(events: Iterable[EventLike]) -> Facts:
             ),
             check_us=sum(event.payload.duration_us for event in checks),
         ),
-        commands=_program_commands([call.payload for call in calls], seen=bool(of_type(ProcessStarted))),
+        commands=_program_commands(
+            [call.payload for call in calls], [start.payload for start in of_type(ProcessStarted)]
+        ),
         last=_last(log),
     )
 
 
-def _program_commands(calls: Iterable[ToolCallFinished], *, seen: bool) -> ProgramCommands | None:
+def _program_commands(calls: Sequence[ToolCallFinished], starts: Sequence[ProcessStarted]) -> ProgramCommands | None:
     unseen = [call.not_observed for call in calls if call.not_observed is not None]
     if unseen:
-        return ProgramCommands("incomplete" if seen else "not_observed", unseen[0])
+        return ProgramCommands("incomplete" if starts else "not_observed", unseen[0])
     observed = [call.processes for call in calls if call.processes is not None]
     if not observed:
         return None
     dropped, started = sum(counts.dropped for counts in observed), sum(counts.started for counts in observed)
     if dropped:
         return ProgramCommands("incomplete", f"{dropped} of {started} processes were not recorded")
+    truncated = sum(start.truncated for start in starts)
+    if truncated:
+        return ProgramCommands("incomplete", f"{truncated} of {started} commands were too long to record in full")
     return ProgramCommands("observed")
 
 
