@@ -5,17 +5,19 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from pydantic import JsonValue
 
 from agentbench.cli.adjudicate import command
 from agentbench.core.canonical import Json, canonical
 from agentbench.core.errors import InputError
-from agentbench.core.reasons import Gate
+from agentbench.core.reasons import Gate, Outcome
 from agentbench.record.audit import verify_run
 from agentbench.record.schema import Tag
 from agentbench.reports.adjudications import read_adjudications
 from agentbench.reports.sources import open_run
 from agentbench.reports.summary import summarise
 from agentbench.reports.summary_markdown import as_markdown
+from agentbench.trace.events import GateResult
 from agentbench.verdict.taxonomy import taxonomy
 from tests.record.samples import whole_run
 from tests.reports.runs import record, run_dir
@@ -109,6 +111,29 @@ def test_disputed_attempt_is_counted_apart(run: Path) -> None:
     assert counts(run) == {}
     summary = summarise(open_run(run))
     assert "2 adjudications of 1 attempt, 2 minutes of review. Not in the rates: 1 disputed" in as_markdown(summary)
+
+
+@pytest.mark.req("A-05")
+def test_tags_that_reject_nothing_are_in_no_rate(tmp_path: Path) -> None:
+    def tag(name: str, gate: Gate, **attributes: JsonValue) -> Tag:
+        return Tag(id=name, gate=gate, evidence=(1,), attributes=attributes)
+
+    tags = (
+        tag("acceptance.unit", Gate.G3),
+        tag("budget.overrun", Gate.G3, total="2", cap="1"),
+        tag("oracle.disagreement", Gate.G3, command="pytest"),
+        tag("dependency_hallucination", Gate.G4, severity="note"),
+        tag("policy.dependency", Gate.G4, severity="penalty"),
+        tag("policy.scope", Gate.G4, severity="penalty"),
+        tag("policy.scope", Gate.G4, severity="gate"),
+    )
+    failed = GateResult(outcome=Outcome.FAIL, passed=False)
+    gates = {
+        gate: failed if gate in {Gate.G3, Gate.G4} else GateResult(outcome=Outcome.PASS, passed=True) for gate in Gate
+    }
+    run = run_dir(tmp_path / "run", [record("a", "fail", tags=tags, gates=gates)])
+    adjudicate(run, "--attempt", "a", "--truth", "correct", "--minutes", 1)
+    assert counts(run) == {"acceptance.unit": (1, 1, 0, 0), "policy.scope": (1, 1, 0, 0)}
 
 
 def test_adjudications_of_older_versions_are_mapped(run: Path) -> None:

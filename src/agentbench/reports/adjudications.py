@@ -20,7 +20,7 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.core.reasons import Reason
 from agentbench.record.durable import append_line, drop_torn_line
-from agentbench.record.schema import AttemptRecord, Part
+from agentbench.record.schema import AttemptRecord, Part, Tag
 from agentbench.statistics.error_rates import Case
 from agentbench.verdict.taxonomy import taxonomy
 
@@ -28,6 +28,9 @@ FILE = "adjudications.jsonl"
 MAX_NOTE = 10_000
 UNDECIDED = "evaluation_error"
 """The category of gates without a decision. It says nothing about the patch, so it is never the default for a defect."""
+
+_HARMLESS = ("note", "penalty")
+"""Severities of violated rules that fail no gate."""
 
 
 class Truth(StrEnum):
@@ -64,11 +67,18 @@ class Finding:
 
 
 def flagged_categories(record: AttemptRecord) -> tuple[str, ...]:
-    """Return the categories with which an attempt was rejected: its tags of gates that did not pass."""
+    """Return the categories with which an attempt was rejected: its tags that reject, of gates that did not pass."""
     if record.result.passed:
         return ()
-    ids = (tag.id for tag in record.tags if tag.gate is not None and not record.gates[tag.gate].passed)
+    ids = (
+        tag.id for tag in record.tags if tag.gate is not None and not record.gates[tag.gate].passed and _rejects(tag)
+    )
     return tuple(dict.fromkeys(ids))
+
+
+def _rejects(tag: Tag) -> bool:
+    kind = taxonomy().get(tag.id)
+    return tag.attributes.get("severity") not in _HARMLESS and (kind is None or kind.rejects)
 
 
 def adjudicate(folder: Path, record: AttemptRecord, finding: Finding) -> Adjudication:
@@ -147,7 +157,7 @@ def read_adjudications(folder: Path) -> tuple[Adjudication, ...]:
 
 
 class Agreement(StrEnum):
-    """What the adjudications of one attempt say together."""
+    """The combined result of the adjudications of one attempt."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"

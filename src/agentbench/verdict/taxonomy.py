@@ -30,6 +30,8 @@ class TagKind:
     """Monitors whose alerts all map to this tag, whatever their rule."""
     notes: bool
     """Whether notes get the tag, not only violations."""
+    rejects: bool
+    """Whether an attempt can be rejected with the tag. Otherwise it only adds information to an attempt."""
     description: str
 
 
@@ -52,6 +54,7 @@ def _kind(line: str) -> TagKind:
         rules=tuple(data.get("rules", ())),
         monitors=tuple(data.get("monitors", ())),
         notes=data.get("notes", False),
+        rejects=data.get("rejects", True),
         description=data["description"],
     )
 
