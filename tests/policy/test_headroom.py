@@ -27,7 +27,7 @@ def test_reserve_is_execution_with_a_margin_plus_storage() -> None:
 
 @pytest.mark.req("M-07b")
 @pytest.mark.parametrize(
-    "cap,reserve,left", [(None, 5, None), (0, 5, None), (100, 0, 100), (100, 40, 60), (100, 100, 1)]
+    "cap,reserve,left", [(None, 5, None), (0, 5, 1), (0, 0, 1), (100, 0, 100), (100, 40, 60), (100, 100, 1)]
 )
 def test_agent_may_spend_the_cap_less_the_reserve(cap: int | None, reserve: int, left: int | None) -> None:
     assert spendable(cap, reserve) == left

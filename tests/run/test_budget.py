@@ -111,6 +111,24 @@ def test_execution_counts_against_the_attempt_cap(ab: Ab, tmp_path: Path) -> Non
     assert record["cost"]["lm"] == 0
 
 
+@pytest.mark.req("C-09", "M-07a", "M-11")
+def test_cap_of_zero_ends_the_attempt_at_the_first_cost(ab: Ab, tmp_path: Path) -> None:
+    (record,) = priced_run(ab, tmp_path, ("one",), 0)
+    assert record["termination"]["code"] == "cost_cap"
+    assert record["usage"]["tool_calls"] == 1
+
+
+@pytest.mark.req("C-09", "M-07a")
+def test_cap_of_zero_does_not_stop_free_commands(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task", more="budget: {usd: 0}\n")
+    (tmp_path / "script.yaml").write_text(yaml.safe_dump({"steps": STEPS[:3]}))
+    script = ("--agent", "scripted", "--script", tmp_path / "script.yaml")
+    ran = ab.run_task(task, *script, "--prices", without_execution(tmp_path))
+    assert ran.record["termination"]["code"] == "agent_stopped"
+    assert ran.record["result"]["passed"]
+    assert ab("verify", ran.json["run_dir"]).code == 0
+
+
 @pytest.mark.req("C-09", "M-07a")
 def test_execution_counts_against_the_shared_cap(ab: Ab, tmp_path: Path) -> None:
     attempts = priced_run(ab, tmp_path, ("one", "two", "three"), 100.0, "--total-usd", "3")

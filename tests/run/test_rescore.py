@@ -64,7 +64,7 @@ def run_and_compare(ab: Ab, ran: Ran, budgets: list[float]) -> list[str]:
 @pytest.mark.req("A-09a", "A-09b", "G-18")
 def test_rescore_of_priced_tool_calls_matches_real_runs(ab: Ab, tmp_path: Path) -> None:
     # Acceptance is expected to cost 0.15, so the agent may spend the cap less 0.15.
-    budgets = [HIGH, 0.1, 0.3, 0.48, 0.5, 0.55, 0.6, 0.8, 0.95, 1.1]
+    budgets = [HIGH, 0, 0.1, 0.3, 0.48, 0.5, 0.55, 0.6, 0.8, 0.95, 1.1]
     (tmp_path / "script.yaml").write_text(yaml.safe_dump({"steps": [{tool: arguments} for tool, arguments in CALLS]}))
     (tmp_path / "prices.csv").write_text(PRICES)
     ran = ab(
@@ -110,7 +110,7 @@ def service() -> Iterator[str]:
 @pytest.mark.req("A-09a", "A-09b", "G-18")
 def test_rescore_of_model_and_tool_costs_matches_real_runs(ab: Ab, tmp_path: Path, service: str) -> None:
     # Each turn costs 0.15: a request for 0.05 and a call for 0.1.
-    budgets = [HIGH, 0.1, 0.2, 0.4, 0.62, 0.7, 0.75, 0.8, 1.2, 2.0]
+    budgets = [HIGH, 0, 0.1, 0.2, 0.4, 0.62, 0.7, 0.75, 0.8, 1.2, 2.0]
     (tmp_path / "prices.csv").write_text(PRICES)
     ran = ab(
         *("run", "--suite", "tiny", "--tasks-dir", make_tasks(tmp_path / "tasks", budgets), "--agent", "llm_v0"),

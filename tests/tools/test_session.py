@@ -461,13 +461,13 @@ def test_session_log_verifies(open_session: OpenSession, folder_sandbox: FolderS
 @pytest.mark.parametrize(
     "steps,calls,expected",
     [
-        (30, None, Budget(tool_calls=30, steps_are_calls=True)),
-        (30, 10, Budget(tool_calls=10, steps_are_calls=False)),
-        (10, 30, Budget(tool_calls=10, steps_are_calls=True)),
+        (30, None, Budget(tool_calls=30, cost_micro_usd=1_000_000, steps_are_calls=True)),
+        (30, 10, Budget(tool_calls=10, cost_micro_usd=1_000_000, steps_are_calls=False)),
+        (10, 30, Budget(tool_calls=10, cost_micro_usd=1_000_000, steps_are_calls=True)),
     ],
 )
 def test_smaller_of_two_limits_applies(steps: int, calls: int | None, expected: Budget) -> None:
-    task = TASK.model_copy(update={"budget": TASK.budget.model_copy(update={"tool_calls": calls, "usd": 0})})
+    task = TASK.model_copy(update={"budget": TASK.budget.model_copy(update={"tool_calls": calls, "usd": 1})})
     assert rules_for(task, max_steps=steps).caps.budget == expected
 
 

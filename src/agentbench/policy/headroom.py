@@ -27,9 +27,7 @@ class Headroom:
 def spendable(cap_micro: int | None, reserve_micro: int) -> int | None:
     """Return the part of a cost cap that an agent may spend.
 
-    A cap of 0 does not stop an agent that spends nothing; neither does a cap that acceptance uses up. Model requests are
-    refused in both cases, by the ledger.
+    At least one micro-unit is left, so that a cap of 0 or one that acceptance uses up does not stop an agent that spends
+    nothing: the first command with a cost ends the attempt. The ledger refuses model requests in both cases.
     """
-    if not cap_micro:
-        return None
-    return max(cap_micro - reserve_micro, 1)
+    return None if cap_micro is None else max(cap_micro - reserve_micro, 1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from agentbench.contract.schema import DenyCommand, DependencyRules, StageMode, StageName, Task
 from agentbench.policy.budget import Budget
+from agentbench.policy.headroom import spendable
 from agentbench.policy.monitors import ContractRules
 from agentbench.policy.prices import MICRO
 from agentbench.policy.rule_engine import Limits
@@ -149,9 +150,9 @@ def _budget(task: Task, steps: int) -> Budget:
     return Budget(
         tool_calls=steps if steps_hold else calls,
         steps_are_calls=steps_hold,
-        # A budget of 0 does not stop an agent that spends nothing; model requests are refused by the ledger.
+        # A cap of 0 tokens does not stop an agent without a model; model requests are refused by the ledger.
         tokens=task.budget.tokens or None,
-        cost_micro_usd=round(task.budget.usd * MICRO) or None,
+        cost_micro_usd=spendable(round(task.budget.usd * MICRO), 0),
         failed_cycles=None if task.budget.failed_cycles is None else max(task.budget.failed_cycles, 1),
     )
 
