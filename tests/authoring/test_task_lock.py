@@ -26,9 +26,14 @@ LONG = 120.0
 """Timeout, so that a failing test does not hang."""
 
 
+def write_draft(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "task.yaml").write_text("id: task\n")
+
+
 def create_task(location: TaskLocation, notify: Callable[[str], None], cancelled: threading.Event) -> str:
     with locked_draft(location, notify=notify, cancelled=cancelled) as (target, draft):
-        draft.mkdir()
+        write_draft(draft)
         publish(draft, target)
     return "created"
 
@@ -51,7 +56,7 @@ def test_second_command_finds_the_task_of_the_first(tmp_path: Path) -> None:
         with locked_draft(location) as (place, folder):
             other = pool.submit(create_task, location, messages.put, threading.Event())
             messages.get(timeout=LONG)
-            folder.mkdir()
+            write_draft(folder)
             publish(folder, place)
         with pytest.raises(TaskExists, match="task already exists") as caught:
             other.result(LONG)

@@ -25,7 +25,7 @@ _VARYING: tuple[tuple[str, str], ...] = (
     (r"\b(sha256:)?[0-9a-f]{12}…", r"\1<sha256>…"),
     (r"\b0\.1\.0(?:\+g[0-9a-f]+(?:\.dirty)?)?\b", "<version>"),
     (r"\b\d+(?:\.\d+)?(?:e-\d+)? (ms|s|min|h|MB|GB|bytes|abstract)\b", r"<n> \1"),
-    (r"(<n> abstract) \([^)\n]*\)", r"\1 (<phases>)"),
+    (r"(<n> abstract) \((?:setup|agent|review|acceptance|judge|storage)[^)\n]*\)", r"\1 (<phases>)"),
     (r"\b\d[\d.]*(?:e-\d+)? of (\d+ (?:s|bytes))\b", r"<n> of \1"),
     (r" +<n> ", " <n> "),
     (r"\b(\d+) events\b", "<n> events"),

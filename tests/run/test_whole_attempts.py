@@ -272,12 +272,12 @@ def test_retention_deletes_bulky_evidence_and_logs_it(run: Run, tmp_path: Path) 
 def test_dominated_attempt_is_stopped(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", more="budget: {usd: 1.0}\n")
     prices = tmp_path / "prices.csv"
-    prices.write_text("action_type,unit,unit_price,notes\ntool_call,call,0.3,\n")
+    prices.write_text("action_type,unit,unit_price,notes\ntool_call,call,0.1,\n")
     script = tmp_path / "script.yaml"
     script.write_text(yaml.safe_dump({"steps": [step("list_files", root=".", glob=f"{n}*") for n in range(9)]}))
     ran = ab.run_task(task, "--agent", "scripted", "--script", script, "--prices", prices)
     assert ran.record["termination"]["code"] == "dominance"
-    assert ran.record["usage"]["tool_calls"] == 3
+    assert ran.record["usage"]["tool_calls"] == 7
 
 
 @pytest.mark.req("G-08")

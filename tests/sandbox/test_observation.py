@@ -265,11 +265,11 @@ class TestWaysToExecute:
 
     @pytest.mark.slow
     @pytest.mark.timeout(600)
-    def test_ten_thousand_starts_are_all_recorded(self, observe: Observe) -> None:
-        seen = observe("i=0; while [ $i -lt 10000 ]; do /bin/true $i; i=$((i+1)); done", timeout_sec=500.0)
-        assert seen.counts == ProcessCounts(started=10_001, dropped=0, refused=0)
-        assert [start.argv[1] for start in seen.of("true")] == [str(number) for number in range(10_000)]
-        assert len(seen.ends) == 10_001
+    def test_thousands_of_starts_are_all_recorded(self, observe: Observe) -> None:
+        seen = observe("i=0; while [ $i -lt 3000 ]; do /bin/true $i; i=$((i+1)); done", timeout_sec=500.0)
+        assert seen.counts == ProcessCounts(started=3_001, dropped=0, refused=0)
+        assert [start.argv[1] for start in seen.of("true")] == [str(number) for number in range(3_000)]
+        assert len(seen.ends) == 3_001
 
 
 def set_after(event: threading.Event, number: int) -> ProcessObserver:

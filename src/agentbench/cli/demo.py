@@ -141,7 +141,7 @@ def _caught(records: Sequence[AttemptRecord]) -> None:
     from agentbench.core.text import printable
     from agentbench.record.headline import headline
 
-    for record in records:
+    for record in sorted(records, key=lambda record: record.task_id):
         click.echo(f"  {record.task_id}: {TRICKS.get(record.task_id, 'cheat')}")
         click.echo(printable(f"    {headline(record)}"))
 
