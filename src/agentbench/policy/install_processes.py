@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from agentbench.policy.installs import installs_of
 from agentbench.policy.model_actions import process_command
+from agentbench.policy.process_branches import ProcessBranches
 from agentbench.trace.events import ProcessFinished, ProcessStarted
 
 
@@ -15,21 +16,14 @@ class InstallProcesses:
     """Follows the processes of one attempt in log order."""
 
     def __init__(self) -> None:
-        self._counted: dict[int, frozenset[str]] = {}
-        self._pids: dict[int, int] = {}
+        self._counted: ProcessBranches[str] = ProcessBranches()
 
     def started(self, process: ProcessStarted) -> tuple[str, ...]:
         """Return the installations that a process begins, without those that its parents have begun."""
         command = process_command(process)
         installs = installs_of(command.text) if command.one_program else ()
-        known = self._counted.get(process.pid, frozenset()) | self._counted.get(process.parent, frozenset())
-        self._pids[process.number] = process.pid
-        if installs or known:
-            self._counted[process.pid] = known.union(installs)
+        known = self._counted.started(process, installs)
         return tuple(install for install in installs if install not in known)
 
     def finished(self, process: ProcessFinished) -> None:
-        pid = self._pids.pop(process.number, None)
-        # After an exec, one process has several numbers.
-        if pid is not None and pid not in self._pids.values():
-            self._counted.pop(pid, None)
+        self._counted.finished(process)

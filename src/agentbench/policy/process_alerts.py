@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.breakers import Action, Trip
+from agentbench.policy.process_branches import ProcessBranches
 from agentbench.trace.events import ProcessFinished, ProcessStarted
 
 MAX_PER_RULE = 20
@@ -26,25 +27,17 @@ class ProcessAlerts:
     """Follows the processes of one attempt in log order."""
 
     def __init__(self) -> None:
-        self._clear()
-
-    def _clear(self) -> None:
-        self._reported: dict[int, frozenset[_Rule]] = {}
-        self._pids: dict[int, int] = {}
+        self._reported: ProcessBranches[_Rule] = ProcessBranches()
         self._alerts: Counter[_Rule] = Counter()
         self._omitted: dict[_Rule, list[int]] = {}
 
     def started(self, seq: int, process: ProcessStarted, trips: tuple[Trip, ...]) -> tuple[Trip, ...]:
         """Return the decisions to report about a started process."""
-        known = self._reported.get(process.pid, frozenset()) | self._reported.get(process.parent, frozenset())
-        self._pids[process.number] = process.pid
-        self._reported[process.pid] = known | {(trip.monitor, trip.rule) for trip in trips}
+        known = self._reported.started(process, ((trip.monitor, trip.rule) for trip in trips))
         return tuple(self._bounded(seq, (trip for trip in trips if (trip.monitor, trip.rule) not in known)))
 
     def finished(self, process: ProcessFinished) -> None:
-        pid = self._pids.pop(process.number, None)
-        if pid is not None:
-            self._reported.pop(pid, None)
+        self._reported.finished(process)
 
     def call_finished(self) -> tuple[Trip, ...]:
         """Return one note for each rule whose alerts were not all reported, and start again."""
@@ -60,7 +53,8 @@ class ProcessAlerts:
             )
             for (monitor, rule), omitted in self._omitted.items()
         )
-        self._clear()
+        self._alerts.clear()
+        self._omitted.clear()
         return notes
 
     def _bounded(self, seq: int, trips: Iterator[Trip]) -> Iterator[Trip]:
