@@ -226,6 +226,19 @@ def test_setup_with_another_result_than_locked_makes_the_attempt_invalid(ab: Ab,
     assert expected in other["termination"]["rationale"]
 
 
+@pytest.mark.req("C-04a", "R-02b")
+def test_lock_mismatch_shows_its_remedy(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task", more="setup: {commands: ['cat /proc/sys/kernel/random/uuid > id.txt']}\n")
+    assert ab("task", "lock", task).code == 0
+    ran = ab("run-task", "--task", task, "--agent", "reference", "--fresh-setup", "--out", tmp_path / "out")
+    remedy = "sandbox.env_digest not as pinned: restore what changed, or review it and run `ab task lock "
+    assert f"INVALID SETUP_FAILED: {remedy}" in ran.stdout
+    (run,) = (tmp_path / "out").iterdir()
+    shown = ab("show", run).stdout
+    assert remedy in shown
+    assert f"ab task lock {task}`" in shown
+
+
 @pytest.fixture
 def engine(shared_state: Path) -> Iterator[Engine]:
     require_docker()

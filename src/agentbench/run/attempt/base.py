@@ -11,6 +11,7 @@ from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.validation import Baseline
 from agentbench.contract.identity import identify
 from agentbench.core.errors import (
+    AgentBenchError,
     AgentFault,
     BaselineNotFailing,
     HarnessError,
@@ -190,5 +191,7 @@ def _rationale(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     known = isinstance(error, (HarnessError, TaskError, AgentFault, Interrupted))
-    text = str(error) if known else f"{type(error).__name__}: {error}"
-    return printable(text[:2000], keep="\n") or type(error).__name__
+    text = (str(error) if known else f"{type(error).__name__}: {error}")[:2000]
+    if isinstance(error, AgentBenchError) and error.remedy:
+        text += f"; {error.remedy}"
+    return printable(text, keep="\n") or type(error).__name__

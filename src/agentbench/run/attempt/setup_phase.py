@@ -110,8 +110,10 @@ def bind_identity(attempt: Attempt, prepared: PreparedTask, program: ProgramLaye
     write_bundle(attempt.folder.path, pack(attempt.row.task, prepared.ids, prepared.snapshot.folder, attempt.secrets))
     details = "; ".join(problem.message for problem in problems)
     if problems and all(problem.task_at_fault for problem in problems):
+        names = ", ".join(problem.field for problem in problems)
+        # The remedy precedes the details, which are long: reports cut the line.
         remedy = f"restore what changed, or review it and run `ab task lock {attempt.row.task.folder}`"
-        raise LockMismatch(f"not as pinned: {details}", remedy=remedy)
+        raise LockMismatch(f"{names} not as pinned: {remedy}; {details}")
     if problems:
         raise HarnessError(f"invalid manifest: {details}")
     if failure is not None:
