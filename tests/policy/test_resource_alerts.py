@@ -6,7 +6,7 @@ from agentbench.policy.recheck import recheck
 from agentbench.policy.resource_alerts import ResourceAlerts
 from agentbench.policy.rule_engine import Limits
 from agentbench.trace.chain import Event
-from agentbench.trace.events import Excerpt, MonitorAlert, Payload, ResourceSample, ToolCallFinished
+from agentbench.trace.events import MonitorAlert, Payload, ResourceSample
 
 pytestmark = [pytest.mark.req("M-01b"), pytest.mark.synthetic]
 
@@ -14,11 +14,10 @@ LIMIT = 64 << 20
 SAMPLE = ResourceSample(
     phase="agent", disk_bytes=LIMIT, disk_limit_bytes=LIMIT, oom_kills=2, denied_calls={"mount": 3, "keys": 0}
 )
-FULL = Excerpt(text="dd: error writing 'x': No space left on device\n")
 
 
-def raised(payload: Payload) -> list[tuple[str, str, dict[str, int]]]:
-    return [(alert.monitor, alert.rule, alert.signals) for alert in ResourceAlerts().alerts(7, payload)]
+def raised(sample: ResourceSample) -> list[tuple[str, str, dict[str, int]]]:
+    return [(alert.monitor, alert.rule, alert.signals) for alert in ResourceAlerts().alerts(7, sample)]
 
 
 def problems(*payloads: Payload) -> list[str]:
@@ -35,20 +34,14 @@ def test_sample_gives_one_alert_per_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    "payload",
+    "sample",
     [
         ResourceSample(phase="agent", disk_bytes=LIMIT // 2, disk_limit_bytes=LIMIT, oom_kills=0),
         ResourceSample(phase="agent", disk_bytes=LIMIT),
-        ToolCallFinished(call_id="c1", tool="run", ok=True, duration_us=1, stderr=FULL),
     ],
 )
-def test_ordinary_use_gives_no_alert(payload: Payload) -> None:
-    assert raised(payload) == []
-
-
-def test_failed_command_that_reports_a_full_disk_gives_an_alert() -> None:
-    failed = ToolCallFinished(call_id="c1", tool="run", ok=False, duration_us=1, stderr=FULL)
-    assert raised(failed) == [("resource", "disk_full", {})]
+def test_ordinary_use_gives_no_alert(sample: ResourceSample) -> None:
+    assert raised(sample) == []
 
 
 def test_problem_is_reported_once_per_phase() -> None:

@@ -258,6 +258,18 @@ def test_full_disk_and_memory_kills_are_alerts(ab: Ab, task: Path) -> None:
     verified(ab, ran)
 
 
+@pytest.mark.req("M-01b")
+def test_printed_text_about_a_full_disk_is_no_alert(ab: Ab, task: Path, tmp_path: Path) -> None:
+    line = "echo 'No space left on device: more than its disk limit'; exit 1"
+    program = ab.by_command(task, f"{SOLVE}; {line}")
+    script = tmp_path / "script.yaml"
+    script.write_text(f"steps:\n- run: {{command: {json.dumps(line)}}}\n")
+    scripted = ab.run_task(task, "--agent", "scripted", "--script", script)
+    for ran in (program, scripted):
+        assert "disk_full" not in alerts(ran)
+        verified(ab, ran)
+
+
 @pytest.mark.req("M-01b", "G-03c")
 def test_sandbox_killed_for_its_disk_use_is_reported(ab: Ab, task: Path, docker_host: dict[str, str]) -> None:
     require_docker()

@@ -24,7 +24,6 @@ from agentbench.trace.events import (
     Payload,
     ResourceSample,
     Termination,
-    ToolCallFinished,
     ToolCallStarted,
 )
 
@@ -60,14 +59,13 @@ class _Recheck:
         self._engine = RuleEngine(limits, monitor)
         self._due: deque[tuple[Payload, Actor]] = deque()
         self._briefed = False
-        self._evidence: dict[int, Payload] = {}
-        """Events that alerts about resources can point to."""
+        self._samples: dict[int, ResourceSample] = {}
 
     def observe(self, seq: int, payload: Payload) -> None:
-        if isinstance(payload, (ResourceSample, ToolCallFinished)):
-            self._evidence[seq] = payload
+        if isinstance(payload, ResourceSample):
+            self._samples[seq] = payload
         elif isinstance(payload, MonitorAlert) and payload.monitor in OBSERVING_MONITORS:
-            problem = alert_problem(payload, self._evidence)
+            problem = alert_problem(payload, self._samples)
             if problem is not None:
                 self._report(seq, problem)
         if isinstance(payload, Briefing):

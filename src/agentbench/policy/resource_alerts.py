@@ -6,11 +6,10 @@ decisions of an attempt checks that it does.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Mapping
 
-from agentbench.trace.events import MonitorAlert, Payload, ResourceSample, ToolCallFinished
+from agentbench.trace.events import MonitorAlert, ResourceSample
 
 RESOURCE = "resource"
 SYSCALL = "syscall"
@@ -20,20 +19,15 @@ DISK_FULL = "disk_full"
 FULL_PERCENT = 99
 """Share of the disk limit from which the disk counts as full."""
 
-_NO_SPACE = re.compile(r"No space left on device|more than its disk limit")
-
 _Key = tuple[str, str]
 
 
-def resource_observations(payload: Payload) -> Mapping[_Key, tuple[str, Mapping[str, int]]]:
-    """Return what an event shows: (monitor, rule) -> (detail, signals)."""
-    match payload:
-        case ResourceSample():
-            return {**_memory(payload), **_disk(payload), **_denied(payload)}
-        case ToolCallFinished() if not payload.ok and _NO_SPACE.search(payload.stdout.text + payload.stderr.text):
-            return {(RESOURCE, DISK_FULL): ("the output of a failed command reports a full disk", {})}
-        case _:
-            return {}
+def resource_observations(sample: ResourceSample) -> Mapping[_Key, tuple[str, Mapping[str, int]]]:
+    """Return what a sample shows: (monitor, rule) -> (detail, signals).
+
+    Only measurements count. A command can print any text, so its output proves nothing about the disk.
+    """
+    return {**_memory(sample), **_disk(sample), **_denied(sample)}
 
 
 def _memory(sample: ResourceSample) -> Mapping[_Key, tuple[str, Mapping[str, int]]]:
@@ -66,13 +60,12 @@ class ResourceAlerts:
         self._lock = threading.Lock()
         self._reported: set[tuple[str, _Key]] = set()
 
-    def alerts(self, seq: int, payload: Payload) -> tuple[MonitorAlert, ...]:
-        """Return the alerts that event `seq` gives rise to."""
-        phase = payload.phase if isinstance(payload, ResourceSample) else "agent"
-        observations = resource_observations(payload)
+    def alerts(self, seq: int, sample: ResourceSample) -> tuple[MonitorAlert, ...]:
+        """Return the alerts that the sample with number `seq` gives rise to."""
+        observations = resource_observations(sample)
         with self._lock:
-            new = [key for key in observations if (phase, key) not in self._reported]
-            self._reported.update((phase, key) for key in new)
+            new = [key for key in observations if (sample.phase, key) not in self._reported]
+            self._reported.update((sample.phase, key) for key in new)
         return tuple(_alert(key, seq, *observations[key]) for key in new)
 
 
@@ -83,10 +76,10 @@ def _alert(key: _Key, seq: int, detail: str, signals: Mapping[str, int]) -> Moni
     )
 
 
-def alert_problem(alert: MonitorAlert, evidence: Mapping[int, Payload]) -> str | None:
+def alert_problem(alert: MonitorAlert, samples: Mapping[int, ResourceSample]) -> str | None:
     """Return why an alert does not follow from the event it points to; None if it does."""
-    payload = evidence.get(alert.evidence[0]) if len(alert.evidence) == 1 else None
-    observation = None if payload is None else resource_observations(payload).get((alert.monitor, alert.rule))
+    sample = samples.get(alert.evidence[0]) if len(alert.evidence) == 1 else None
+    observation = None if sample is None else resource_observations(sample).get((alert.monitor, alert.rule))
     if observation is None or alert.severity != "note" or alert.signals != dict(observation[1]):
         return f"{alert.monitor} {alert.rule}: this alert does not follow from the event it points to"
     return None

@@ -84,7 +84,6 @@ class Session:
         self._program: ProgramRun | None = None
         self._close_gateway = environment.close_gateway
         self._lock = threading.RLock()
-        self._resources = environment.resource_alerts
         tracker = WorkspaceTracker(environment.sandbox, environment.base, recorder, generated=rules.generated)
         self._context = ToolContext(
             environment.sandbox, environment.workdir, tracker, rules, recorder, self._stages, limits.time_left
@@ -380,8 +379,6 @@ class Session:
             not_observed=execution.not_observed,
         )
         self._limits.last_event = self._recorder.write(finished)
-        for alert in self._resources.alerts(self._limits.last_event, finished):
-            self._recorder.write(alert, "monitor")
         self._limits.check_breakers()
         if self._limits.ended is not None:
             raise self._limits.ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 from agentbench.core.errors import Interrupted, ToolFault
@@ -13,7 +13,6 @@ from agentbench.policy.breakers import READING, WRITING, Trip
 from agentbench.policy.budget import reached_cap
 from agentbench.policy.monitors import DENY_COMMANDS, PolicyMonitor
 from agentbench.policy.prices import MICRO
-from agentbench.policy.resource_alerts import ResourceAlerts
 from agentbench.policy.rule_engine import RuleEngine
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.event_recorder import EventRecorder, stored_text
@@ -60,8 +59,6 @@ class SessionEnvironment:
     """Refuses further model requests of a program in the sandbox."""
     shared_cap: Callable[[], tuple[TerminationCode, str] | None] = lambda: None
     """Returns why to stop when a cap shared with other attempts is spent."""
-    resource_alerts: ResourceAlerts = field(default_factory=ResourceAlerts)
-    """Shared with the resource samples of the attempt, so that nothing is reported twice."""
 
 
 @dataclass(frozen=True, slots=True)

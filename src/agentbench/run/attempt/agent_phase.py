@@ -121,7 +121,6 @@ def _open_session(
             task.task.turns,
             (lambda: None) if metered_model is None else metered_model.close,
             shared_cap_reached,
-            attempt.resource_alerts,
         ),
         rules,
         SessionLog(attempt.log, attempt.blobs),
