@@ -112,7 +112,7 @@ def _call_of(seq: int, started: ToolCallStarted, changes: int) -> Call:
         sha256_hex(text.encode()),
         started.tool,
         command if isinstance(command, str) else "",
-        started.call_id.startswith("c"),
+        started.by_agent,
         changes,
         started.elapsed_us,
     )

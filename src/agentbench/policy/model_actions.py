@@ -52,7 +52,7 @@ class ModelAction:
 def model_actions(payload: Payload, blobs: Blobs) -> Iterator[ModelAction]:
     """Yield everything the model writes or executes in this event."""
     match payload:
-        case ToolCallStarted() if payload.call_id.startswith("c"):
+        case ToolCallStarted() if payload.by_agent:
             yield from _call(payload, blobs)
         case ProcessStarted():
             yield process_command(payload)

@@ -133,7 +133,7 @@ class PolicyMonitor:
                 return self._processes.started(seq, payload, trips)
             case ProcessFinished():
                 self._processes.finished(payload)
-            case ToolCallFinished() if payload.call_id.startswith("h"):
+            case ToolCallFinished() if payload.by_harness:
                 output = program_output(payload, self._blobs) if self._contract.read_output else ()
                 return (*self._check_all(seq, output), *self._processes.call_finished())
         return trips

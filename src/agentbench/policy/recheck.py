@@ -80,7 +80,7 @@ class _Recheck:
                 self._report(seq, f"{payload.monitor} {payload.rule}: this decision does not follow from the events")
             case MonitorAlert() if payload.monitor == BUDGET:
                 self._check_cap(seq, payload)
-            case ToolCallStarted() if payload.call_id.startswith("c"):
+            case ToolCallStarted() if payload.by_agent:
                 self._check_within_caps(seq)
             case Termination():
                 self._check_termination(seq, payload)

@@ -101,7 +101,7 @@ class _Recheck:
     def _start(self, seq: int, started: ToolCallStarted) -> None:
         self._call = started
         needed = TOOL_STAGES.get(started.tool)
-        self._granted = needed is None or not _by_agent(started) or self._order.grants(self._current, needed)
+        self._granted = needed is None or not started.by_agent or self._order.grants(self._current, needed)
         if started.stage != self._current:
             self._report(seq, f"call {started.call_id} in stage {started.stage}, recomputed as {self._current}")
 
@@ -109,7 +109,7 @@ class _Recheck:
         expected = self._order.following(self._current) if self._current in (None, *self._order.stages) else None
         if change.before != self._current or change.after != expected:
             self._report(seq, f"stage changed from {change.before} to {change.after}, expected {expected}")
-        by_request = self._call is None or self._call.tool == REQUEST_STAGE or not _by_agent(self._call)
+        by_request = self._call is None or self._call.tool == REQUEST_STAGE or not self._call.by_agent
         if change.before is not None and not by_request:
             self._report(seq, f"stage changed to {change.after} without a request")
         if change.before == PLAN and not change.reason:
@@ -128,7 +128,3 @@ class _Recheck:
 
     def _report(self, seq: int, message: str) -> None:
         self.problems.append(f"event {seq}: {message}")
-
-
-def _by_agent(started: ToolCallStarted) -> bool:
-    return started.call_id.startswith("c")

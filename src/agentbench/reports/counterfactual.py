@@ -247,7 +247,7 @@ class _Walk:
 def _is_checked(payload: Payload) -> bool:
     """Return whether the session checks its caps before this event."""
     if isinstance(payload, ToolCallStarted):
-        return payload.call_id.startswith("c")
+        return payload.by_agent
     return isinstance(payload, LlmRequest | Briefing)
 
 

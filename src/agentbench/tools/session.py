@@ -40,6 +40,8 @@ from agentbench.tools.session_limits import (
 from agentbench.tools.stages import StageGate
 from agentbench.tools.workspace_tracker import WorkspaceTracker
 from agentbench.trace.events import (
+    AGENT_CALL,
+    PROGRAM_CALL,
     AgentTurnStarted,
     Briefing,
     Delegation,
@@ -117,7 +119,7 @@ class Session:
             self._limits.check_open()
             self.check_budget()
             self._calls += 1
-            started = self._started(f"c{self._calls}", printable(name[:80]), arguments)
+            started = self._started(f"{AGENT_CALL}{self._calls}", printable(name[:80]), arguments)
             seq = self._recorder.write_unless_over(started, "agent")
             if not seq:
                 self._limits.check_breakers()
@@ -322,7 +324,7 @@ class Session:
         with self._lock:
             self._limits.check_open()
             self._programs += 1
-            started = self._started(f"h{self._programs}", tool, arguments)
+            started = self._started(f"{PROGRAM_CALL}{self._programs}", tool, arguments)
             self._recorder.write(started, "harness")
             return self._execute(started, work)
 

@@ -189,6 +189,12 @@ class LlmResponse(Payload):
     """The error if `status` is not `ok`; `content` then has the part received before it."""
 
 
+AGENT_CALL = "c"
+"""Prefix of the ids of tool calls that an agent makes."""
+PROGRAM_CALL = "h"
+"""Prefix of the ids of calls in which the harness runs a program."""
+
+
 class ToolCallStarted(Payload):
     type = "tool_call_started"
     call_id: str
@@ -197,6 +203,11 @@ class ToolCallStarted(Payload):
     stage: str | None = None
     elapsed_us: int = 0
     """Session time from a monotonic clock, for breakers."""
+
+    @property
+    def by_agent(self) -> bool:
+        """Whether the agent made the call. Otherwise the harness runs a program in it."""
+        return self.call_id.startswith(AGENT_CALL)
 
 
 class ProcessCounts(BaseModel):
@@ -226,6 +237,11 @@ class ToolCallFinished(Payload):
     """Processes of a program that acts as the agent; None if they were not observed."""
     not_observed: str | None = None
     """Why the processes of a program were not observed; None if they were, and for tool calls."""
+
+    @property
+    def by_harness(self) -> bool:
+        """Whether the harness made the call to run a program."""
+        return self.call_id.startswith(PROGRAM_CALL)
 
 
 class ProcessStarted(Payload):
@@ -279,7 +295,7 @@ class PatchApplied(Payload):
     patch: Excerpt
     """The patch as it was given."""
     diff: Excerpt = Field(default_factory=Excerpt)
-    """What a tool call's patch changed, as an exact diff; empty for the final patch."""
+    """The changes that a tool call's patch made, as an exact diff; empty for the final patch."""
     fuzz: int = 0
     outcome: Outcome = Outcome.PASS
     why: str = ""

@@ -62,7 +62,7 @@ class FolderTree:
         self._changed_fd = changed_fd
         self.problems: dict[bytes, str] = {}
         self._digests: dict[bytes, _Read] = {}
-        """What the last quick listing read, by path."""
+        """Files that the last quick listing read, by path."""
         self._read_now: dict[bytes, _Read] | None = None
         """The same for the quick listing in progress, if one is."""
 

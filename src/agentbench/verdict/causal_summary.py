@@ -85,7 +85,7 @@ class _History:
                         _Edit(seq, len(files), diff.total_bytes, self.cycles[-1] if self.cycles else None)
                     )
             case ToolCallFinished():
-                self.is_program = self.is_program or payload.call_id.startswith("h")
+                self.is_program = self.is_program or payload.by_harness
                 self.outputs.append((seq, f"{payload.stdout.text}\n{payload.stderr.text}"))
             case Intervention():
                 self.interventions.append((seq, payload))
