@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from agentbench.core.reasons import TerminationCode
 from agentbench.policy.recheck import recheck
 from agentbench.policy.resource_alerts import ResourceAlerts
 from agentbench.policy.rule_engine import Limits
+from agentbench.policy.termination import category_of
 from agentbench.trace.chain import Event
-from agentbench.trace.events import MonitorAlert, Payload, ResourceSample
+from agentbench.trace.events import Payload, ResourceSample, Termination
 
 pytestmark = [pytest.mark.req("M-01b"), pytest.mark.synthetic]
 
@@ -66,9 +68,32 @@ def test_alerts_that_follow_from_their_evidence_verify() -> None:
     ],
 )
 def test_invented_alert_is_reported(change: dict[str, object]) -> None:
-    alert = MonitorAlert(
-        monitor="syscall", severity="note", rule="mount", detail="", evidence=[1], signals={"denied": 3}
-    )
-    assert problems(SAMPLE, alert) == []
-    (problem,) = problems(SAMPLE, alert.model_copy(update=change))
-    assert "does not follow from the event it points to" in problem
+    *others, alert = ResourceAlerts().alerts(1, SAMPLE)
+    assert (alert.monitor, alert.rule) == ("syscall", "mount")
+    first, *_ = problems(SAMPLE, *others, alert.model_copy(update=change))
+    assert "does not follow from the event it points to" in first
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_missing_alert_is_reported(missing: int) -> None:
+    alerts = list(ResourceAlerts().alerts(1, SAMPLE))
+    removed = alerts.pop(missing)
+    assert problems(SAMPLE, *alerts) == [
+        f"event 1: {removed.monitor} {removed.rule}: the alert that follows from this event is missing"
+    ]
+
+
+def test_alert_of_another_phase_does_not_replace_a_missing_one() -> None:
+    graded = SAMPLE.model_copy(update={"phase": "oracle"})
+    assert len(problems(SAMPLE, graded, *ResourceAlerts().alerts(1, SAMPLE))) == 3
+
+
+def test_alert_may_point_to_a_later_sample_of_the_phase() -> None:
+    assert problems(SAMPLE, SAMPLE, *ResourceAlerts().alerts(2, SAMPLE)) == []
+
+
+def test_interruption_may_come_between_a_sample_and_its_alert() -> None:
+    code = TerminationCode.INTERRUPTED
+    ended = Termination(code=code, category=category_of(code), rationale="interrupted", evidence=[])
+    assert problems(SAMPLE, ended) == []
+    assert problems(SAMPLE) == []

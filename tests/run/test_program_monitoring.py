@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from agentbench.record.manifest import Manifest
+from agentbench.record.recompute import recompute_rules
+from agentbench.trace.events import MonitorAlert
+from agentbench.trace.log import read_events
 from tests.models.service import Server, answer_body, responds
 from tests.run.conftest import Ab, Ran
 from tests.run.tasks import TASK, make_task
@@ -306,6 +310,22 @@ def test_denied_system_calls_are_alerts_by_class(ab: Ab, task: Path, sandbox: st
     sample = next(event for event in events(ran) if event["seq"] == evidence)["payload"]
     assert sample["denied_calls"]["socket_family"] == alert["signals"]["denied"] > 0
     verified(ab, ran)
+
+
+@pytest.mark.req("M-01b")
+def test_removed_alert_about_a_denied_call_is_found(ab: Ab, task: Path) -> None:
+    ran = ab.by_command(task, f"{SOLVE}; python3 -c 'import socket; socket.socket(17, 3)'")
+    folder = Path(ran.json["run_dir"]) / ran.record["artifact_paths"]["task_dir"]
+    manifest = Manifest.model_validate_json((folder / "manifest.json").read_text())
+    plan = manifest.protocol_manifest.planned.guard
+    assert plan is not None
+    log = list(read_events(folder / "events.jsonl"))
+    assert recompute_rules(log, plan).differences == ()
+    rest = [
+        event for event in log if not (isinstance(event.payload, MonitorAlert) and event.payload.monitor == "syscall")
+    ]
+    (problem,) = recompute_rules(rest, plan).differences
+    assert problem.endswith("syscall socket_family: the alert that follows from this event is missing")
 
 
 @pytest.mark.req("G-03c", "M-02b")

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import reached_cap
-from agentbench.policy.resource_alerts import OBSERVING_MONITORS, alert_problem
+from agentbench.policy.resource_alerts import CUT_SHORT, OBSERVING_MONITORS, MissingAlerts, alert_problem
 from agentbench.policy.rule_engine import ENDS_BY_RULE, Limits, Monitor, RuleEngine, decision_events
 from agentbench.trace.events import (
     Actor,
@@ -31,9 +31,6 @@ BUDGET = "budget"
 CLOCK_SLACK_US = 20_000
 """A session may end this much before its time limit, because nothing could be done in the rest."""
 
-_CUT_SHORT = frozenset({TerminationCode.INTERRUPTED, TerminationCode.SANDBOX_ERROR, TerminationCode.OPERATOR_ABORT})
-"""Terminations that may come between a decision and its execution."""
-
 
 def recheck(
     events: Iterable[EventLike],
@@ -48,6 +45,7 @@ def recheck(
     recheck = _Recheck(limits, monitor, engine_monitors)
     for event in events:
         recheck.observe(event.seq, event.payload)
+    recheck.finish()
     return recheck.problems
 
 
@@ -60,8 +58,14 @@ class _Recheck:
         self._due: deque[tuple[Payload, Actor]] = deque()
         self._briefed = False
         self._samples: dict[int, ResourceSample] = {}
+        self._missing = MissingAlerts()
+
+    def finish(self) -> None:
+        for seq, problem in self._missing.problems():
+            self._report(seq, problem)
 
     def observe(self, seq: int, payload: Payload) -> None:
+        self._missing.observe(seq, payload)
         if isinstance(payload, ResourceSample):
             self._samples[seq] = payload
         elif isinstance(payload, MonitorAlert) and payload.monitor in OBSERVING_MONITORS:
@@ -93,7 +97,7 @@ class _Recheck:
         wanted, _ = self._due.popleft()
         if _decision(payload) == _decision(wanted):
             return
-        if isinstance(payload, Termination) and payload.code in _CUT_SHORT:
+        if isinstance(payload, Termination) and payload.code in CUT_SHORT:
             # The process died between an event and the decision that had to follow it.
             self._due.clear()
             self._briefed = False
@@ -128,7 +132,7 @@ class _Recheck:
 
     def _check_termination(self, seq: int, termination: Termination) -> None:
         stop = self._engine.stop
-        if termination.code in _CUT_SHORT:
+        if termination.code in CUT_SHORT:
             return
         if stop is not None and termination.code != stop.code:
             self._report(seq, f"the attempt ended as {termination.code}, but {stop.rule} ended it as {stop.code}")

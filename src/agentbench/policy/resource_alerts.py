@@ -7,9 +7,10 @@ decisions of an attempt checks that it does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from agentbench.trace.events import MonitorAlert, ResourceSample
+from agentbench.core.reasons import TerminationCode
+from agentbench.trace.events import MonitorAlert, Payload, ResourceSample, Termination
 
 RESOURCE = "resource"
 SYSCALL = "syscall"
@@ -18,6 +19,9 @@ OUT_OF_MEMORY = "out_of_memory"
 DISK_FULL = "disk_full"
 FULL_PERCENT = 99
 """Share of the disk limit from which the disk counts as full."""
+
+CUT_SHORT = frozenset({TerminationCode.INTERRUPTED, TerminationCode.SANDBOX_ERROR, TerminationCode.OPERATOR_ABORT})
+"""Terminations that may come between a decision and its execution."""
 
 _Key = tuple[str, str]
 
@@ -74,6 +78,40 @@ def _alert(key: _Key, seq: int, detail: str, signals: Mapping[str, int]) -> Moni
     return MonitorAlert(
         monitor=monitor, severity="note", rule=rule, detail=detail, evidence=[seq], signals=dict(signals)
     )
+
+
+class MissingAlerts:
+    """Finds observations without an alert. Any sample of the phase may be the one that the alert points to."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, _Key], int] = {}
+        self._alerted: set[tuple[str, _Key]] = set()
+        self._phases: dict[int, str] = {}
+        self._last_seq = 0
+
+    def observe(self, seq: int, payload: Payload) -> None:
+        self._last_seq = seq
+        if isinstance(payload, ResourceSample):
+            self._phases[seq] = payload.phase
+            for key in resource_observations(payload):
+                self._first.setdefault((payload.phase, key), seq)
+        elif isinstance(payload, MonitorAlert):
+            key = (payload.monitor, payload.rule)
+            self._alerted.update((self._phases[at], key) for at in payload.evidence if at in self._phases)
+        elif isinstance(payload, Termination) and payload.code in CUT_SHORT:
+            # The process died between a sample and its alert.
+            self._forget(seq - 1)
+
+    def problems(self) -> Iterator[tuple[int, str]]:
+        """Yield the first sample of each observation without an alert. The last event of a log may still wait for its own."""
+        self._forget(self._last_seq)
+        for (phase, key), seq in self._first.items():
+            if (phase, key) not in self._alerted:
+                monitor, rule = key
+                yield seq, f"{monitor} {rule}: the alert that follows from this event is missing"
+
+    def _forget(self, last: int) -> None:
+        self._first = {name: seq for name, seq in self._first.items() if seq != last}
 
 
 def alert_problem(alert: MonitorAlert, samples: Mapping[int, ResourceSample]) -> str | None:
