@@ -132,8 +132,8 @@ Each folder with a `task.yaml` is a task. Run these commands in the parent folde
 """
 
 _SCENARIO = """\
-# Settings for every task of this suite. `ab task lock` copies scorers and judge into each task's lock,
-# so later edits do not affect locked tasks.
+# Settings for every task of this suite. `ab task new`, `from-commit`, `harvest` and `import` copy scorers and judge
+# into each task they create, and `ab task lock` into the task's lock, so later edits do not affect these tasks.
 scorers:
   - name: small change
     type: max_files_changed

@@ -49,8 +49,8 @@ class ProgramRun:
         self._program = program
         self._close_gateway = close_gateway
         self._scanning = threading.Lock()
-        self._scanned = 0.0
-        self._took = deque([0.0] * 3, maxlen=3)
+        self._last_scan_at = 0.0
+        self._scan_durations = deque([0.0] * 3, maxlen=3)
         self._mutated = 0
         self._finished = False
         self._wake = threading.Event()
@@ -72,11 +72,11 @@ class ProgramRun:
         with self._scanning:
             self._finished = True
             try:
-                rest = tracker.scan()
+                last_changes = tracker.scan()
             except PatchInvalid as error:  # what ran in the sandbox killed all of it
-                rest = Changes(problem=error.message)
-            changes = rest if rest.problem is not None else tracker.changes_since(start)
-            self._mutated = tracker.log_changes(context.call_id, rest, changes) or self._mutated
+                last_changes = Changes(problem=error.message)
+            changes = last_changes if last_changes.problem is not None else tracker.changes_since(start)
+            self._mutated = tracker.log_changes(context.call_id, last_changes, changes) or self._mutated
         execution = finish(context, completed, changes, self._mutated, ended_by=self._ended_by)
         return replace(execution, not_observed=_not_observed(context, completed))
 
@@ -84,18 +84,19 @@ class ProgramRun:
         """Log what the program has changed so far, unless a scan is at most `max_age_sec` old."""
         requested = time.monotonic()
         with self._scanning:
-            # A scan that began after this one was requested shows the same.
             if self._finished or self._context.recorder.over.is_set():
                 return
-            # One slow scan says nothing on a busy machine.
-            rest_sec = min(self._took) if min(self._took) > SLOW_SCAN_SEC else 0.0
-            if self._scanned > requested - max(max_age_sec, rest_sec):
+            # The shortest of the last scans, because a busy machine makes single scans slow.
+            scan_sec = min(self._scan_durations)
+            pause_sec = scan_sec if scan_sec > SLOW_SCAN_SEC else 0.0
+            # A scan that began after this one was requested shows the same.
+            if self._last_scan_at > requested - max(max_age_sec, pause_sec):
                 return
-            self._scanned = time.monotonic()
+            self._last_scan_at = time.monotonic()
             # If the sandbox died, the thread that waits for the program gets the error with its reason.
             with suppress(AgentBenchError):
                 self._mutated = self._context.tracker.observe(self._context.call_id) or self._mutated
-            self._took.append(time.monotonic() - self._scanned)
+            self._scan_durations.append(time.monotonic() - self._last_scan_at)
 
     def end(self, decide: Callable[[], str]) -> None:
         """End the program. `decide` logs the decision and returns the reason; it is called on the watcher's thread."""
