@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.reasons import Outcome, TerminationCode
-from agentbench.policy.budget import Budget, Spent, reached_cap
+from agentbench.policy.budget import Budget, CostCap, Spent, reached_cap
 from agentbench.trace import events
 from agentbench.trace.events import Excerpt, LlmResponse, Payload, ToolCallStarted
 
@@ -67,6 +67,21 @@ def test_first_reached_cap_ends_the_attempt(
     stop = reached_cap(spent(*payloads), budget)
     assert (stop.code if stop else None) is code
     assert stop is None or stop.rationale
+
+
+@pytest.mark.parametrize(
+    "cost_cap,message",
+    [
+        (CostCap(300_000, 460_000), "cost cap: 0.1001 of 0.30 usd used, 0.46 reserved for acceptance"),
+        (CostCap(5_000_000, 0, "abstract"), "cost cap: 0.1001 of 5.00 abstract used"),
+        (CostCap(0, 50), "cost cap: 0.1001 of 0.00 usd used, 0.00005 reserved for acceptance"),
+        (None, "cost cap: 0.1001 of 0.000001 usd used"),
+    ],
+)
+def test_message_states_the_whole_cost_cap_and_the_reserve(cost_cap: CostCap | None, message: str) -> None:
+    stop = reached_cap(spent(answer(1, 100_054)), Budget(cost_micro_usd=1), cost_cap=cost_cap)
+    assert stop is not None
+    assert stop.rationale == message
 
 
 @given(st.lists(st.sampled_from([call(), answer(10, 5), cycle(Outcome.FAIL)])), st.integers(0, 20))

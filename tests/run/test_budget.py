@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from agentbench.policy.prices import MICRO, money
 from tests.run.conftest import Ab
 from tests.run.tasks import PATCH, TASK, make_suite, make_task
 
@@ -101,7 +102,8 @@ def priced_run(ab: Ab, tmp_path: Path, names: tuple[str, ...], usd: float, *more
 def test_execution_counts_against_the_attempt_cap(ab: Ab, tmp_path: Path) -> None:
     (record,) = priced_run(ab, tmp_path, ("one",), 1.0)
     assert record["termination"]["code"] == "cost_cap"
-    assert "0 models" in record["termination"]["rationale"]
+    rationale = "cost cap: 0.90 of 1.00 usd used, 0.15 reserved for acceptance"
+    assert record["termination"]["rationale"] == rationale
     # Nine calls use up the cap less the expected cost of acceptance: one check and a margin of 50%.
     assert record["usage"]["tool_calls"] == 9
     assert record["result"]["passed"]
@@ -116,6 +118,7 @@ def test_cap_of_zero_ends_the_attempt_at_the_first_cost(ab: Ab, tmp_path: Path) 
     (record,) = priced_run(ab, tmp_path, ("one",), 0)
     assert record["termination"]["code"] == "cost_cap"
     assert record["usage"]["tool_calls"] == 1
+    assert record["termination"]["rationale"] == "cost cap: 0.10 of 0.00 usd used, 0.15 reserved for acceptance"
 
 
 @pytest.mark.req("C-09", "M-07a")
@@ -160,7 +163,8 @@ def test_overrun_is_tagged_and_reported_but_changes_no_verdict(ab: Ab, tmp_path:
     assert tag["attributes"]["cap"] == "250000"
     run = ran.json["run_dir"]
     assert ab("verify", run).code == 0
-    assert "budget.overrun" in ab("show", run).stdout
+    total = money(round((record["cost"]["total"] - record["cost"]["judge"]) * MICRO))
+    assert f"cap 0.25 usd, total {total} usd" in ab("show", run).stdout
     assert "1 attempt cost more than its cap" in ab("report", "summary", "--run", run).stdout
     (row,) = csv.DictReader(io.StringIO(ab("report", "summary", "--run", run, "--format", "csv").stdout))
     assert row["overrun"] == "true"

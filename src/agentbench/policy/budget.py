@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from agentbench.core.execution_price import ExecutionPrice
 from agentbench.core.reasons import TerminationCode
+from agentbench.policy.prices import money
 from agentbench.trace.events import LlmResponse, Payload, TestsFinished, ToolCallFinished, ToolCallStarted
 
 
@@ -23,6 +24,19 @@ class Budget:
     exec_call_micro: int = 0
     exec_hour_micro: int = 0
     """Price of a tool call and of an hour of execution. Both count against the cost cap."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostCap:
+    """The whole cost cap and its reserve, for messages. A budget holds what the agent may spend of it."""
+
+    micro: int
+    reserve_micro: int = 0
+    unit: str = "usd"
+
+    def describe(self, used_micro: int) -> str:
+        reserved = f", {money(self.reserve_micro)} reserved for acceptance" if self.reserve_micro else ""
+        return f"cost cap: {money(used_micro)} of {money(self.micro)} {self.unit} used{reserved}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +85,18 @@ class ReachedCap:
     rationale: str
 
 
-def reached_cap(spent: Spent, budget: Budget, skip: Container[str] = ()) -> ReachedCap | None:
-    """Return the first cap that is used up, in a fixed order, or None. Caps with a code in `skip` do not apply."""
+def reached_cap(
+    spent: Spent, budget: Budget, skip: Container[str] = (), cost_cap: CostCap | None = None
+) -> ReachedCap | None:
+    """Return the first cap that is used up, in a fixed order, or None. Caps with a code in `skip` do not apply.
+
+    The message about the cost states `cost_cap`, or the budget's cap if it is None.
+    """
     calls = TerminationCode.MAX_STEPS if budget.steps_are_calls else TerminationCode.TOOL_CALL_CAP
+    cost, cap = spent.cost_micro(budget), budget.cost_micro_usd
+    if cap is not None and cost >= cap and TerminationCode.COST_CAP not in skip:
+        return ReachedCap(TerminationCode.COST_CAP, (cost_cap or CostCap(cap)).describe(cost))
     caps = (
-        (TerminationCode.COST_CAP, spent.cost_micro(budget), budget.cost_micro_usd, _money(spent, budget)),
         (TerminationCode.TOKEN_CAP, spent.tokens, budget.tokens, "tokens"),
         (calls, spent.tool_calls, budget.tool_calls, "tool calls"),
         (TerminationCode.FAILED_CYCLE_CAP, spent.failed_cycles, budget.failed_cycles, "failed test runs"),
@@ -84,7 +105,3 @@ def reached_cap(spent: Spent, budget: Budget, skip: Container[str] = ()) -> Reac
         if cap is not None and used >= cap and code not in skip:
             return ReachedCap(code, f"{used} of {cap} {name} used")
     return None
-
-
-def _money(spent: Spent, budget: Budget) -> str:
-    return f"micro-units of cost ({spent.cost_micro_usd} models, {spent.exec_micro(budget)} execution)"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from agentbench.core.execution_price import HOUR_US, ExecutionPrice
-from agentbench.policy.prices import Prices
+from agentbench.policy.prices import Prices, money
 from agentbench.trace.events import (
     AcceptanceCheck,
     Briefing,
@@ -206,7 +206,7 @@ def is_overrun(payload: Payload) -> TypeGuard[MonitorAlert]:
     return isinstance(payload, MonitorAlert) and (payload.monitor, payload.rule) == (BUDGET, OVERRUN)
 
 
-def overrun_alert(events: Iterable[EventLike], costs: Costs, cap_micro: int | None) -> MonitorAlert | None:
+def overrun_alert(events: Iterable[EventLike], costs: Costs, cap_micro: int | None, unit: str) -> MonitorAlert | None:
     """Return the alert that reports a cost above the cap, or None. It changes no verdict."""
     if cap_micro is None or costs.capped <= cap_micro:
         return None
@@ -216,7 +216,7 @@ def overrun_alert(events: Iterable[EventLike], costs: Costs, cap_micro: int | No
         monitor=BUDGET,
         severity="note",
         rule=OVERRUN,
-        detail=f"{costs.capped} of {cap_micro} micro-units of cost used",
+        detail=f"cost {money(costs.capped)} {unit}, cap {money(cap_micro)} {unit}",
         evidence=evidence,
         signals={"cap": cap_micro, "total": costs.capped, **spent},
     )

@@ -290,6 +290,12 @@ def _invalid(name: str, problems: list[str]) -> ContractError:
     return ContractError(f"invalid price table {name}", problems=tuple(problems))
 
 
-def _micro(money: Decimal) -> int:
+def money(micro: int) -> str:
+    """Format micro-units with two to four decimals, or six if the amount is small."""
+    whole, decimals = f"{micro / MICRO:.{4 if micro >= MICRO // 100 else 6}f}".split(".")
+    return f"{whole}.{decimals.rstrip('0').ljust(2, '0')}"
+
+
+def _micro(amount: Decimal) -> int:
     """Convert to micro-units, rounding up so that costs are never understated."""
-    return math.ceil(money * MICRO)
+    return math.ceil(amount * MICRO)

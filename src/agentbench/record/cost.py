@@ -49,7 +49,7 @@ def cost_differences(events: Sequence[Event], planned: Planned, recorded: Cost) 
         if value != expected[name]
     ]
     reported = [event.payload.signals for event in events if is_overrun(event.payload)]
-    alert = overrun_alert(events, costs, cap_micro(planned.grading))
+    alert = overrun_alert(events, costs, cap_micro(planned.grading), recorded.unit)
     if reported != ([] if alert is None else [alert.signals]):
         differences.append(f"overrun of the cost cap: {reported} in the log, recomputed as {alert and alert.signals}")
     return (*differences, *_headroom_differences(planned))

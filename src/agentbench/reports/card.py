@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Outcome
+from agentbench.policy.prices import money
 from agentbench.record.attempt_folder import EVENTS, MANIFEST
 from agentbench.record.headline import headline
 from agentbench.record.manifest import read_manifest
-from agentbench.record.schema import AttemptRecord, CheckRecord, Judge
+from agentbench.record.schema import AttemptRecord, CheckRecord, Judge, Tag
 from agentbench.reports.adjudications import read_adjudications
 from agentbench.reports.card_evidence import Evidence, read_evidence
 from agentbench.reports.escape import columns, plain
 from agentbench.reports.number_format import amount, counted, percent, plural, seconds, share_interval
 from agentbench.reports.provenance import evidence, origin_of, read_text
+from agentbench.reports.record_rows import OVERRUN
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import GATE_NAMES, Summary, assurance_of, decision
 from agentbench.trace.log import read_events
@@ -134,7 +136,7 @@ def attempt_card(record: AttemptRecord, folder: Path) -> str:
                 tag.id,
                 GATE_NAMES[tag.gate] if tag.gate else "",
                 f"events {', '.join(map(str, tag.evidence))}",
-                _attributes(tag.attributes),
+                _attributes(tag, record.cost.unit),
             )
             for tag in record.tags
         ]
@@ -222,8 +224,12 @@ def _check(check: CheckRecord, from_trace: Evidence) -> list[str]:
     return lines
 
 
-def _attributes(attributes: Mapping[str, object]) -> str:
-    return plain(", ".join(f"{name} {value}" for name, value in attributes.items()))
+def _attributes(tag: Tag, unit: str) -> str:
+    def shown(value: object) -> str:
+        is_micro = tag.id == OVERRUN and str(value).isdecimal()
+        return f"{money(int(str(value)))} {unit}" if is_micro else str(value)
+
+    return plain(", ".join(f"{name} {shown(value)}" for name, value in tag.attributes.items()))
 
 
 def _causes(record: AttemptRecord, folder: Path) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from agentbench.core.execution_price import ExecutionPrice
 from agentbench.core.reasons import TerminationCode
-from agentbench.policy.budget import Budget, ReachedCap, reached_cap
+from agentbench.policy.budget import Budget, CostCap, ReachedCap, reached_cap
 from agentbench.policy.headroom import spendable
 from agentbench.policy.prices import MICRO
 from agentbench.policy.recheck import BUDGET
@@ -61,9 +61,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCaps:
-    """Caps on model requests, less the headroom."""
+    """Caps on model requests: the whole cost cap with its headroom, and tokens."""
 
-    micro: int | None
+    cost: CostCap | None
     tokens: int | None
 
 
@@ -113,19 +113,19 @@ def _reserve(planned: Planned, usd: float) -> int:
     return round(usd * MICRO) * percent // 100
 
 
-def _ledger_caps(planned: Planned, caps: Mapping[str, float]) -> LedgerCaps:
+def _ledger_caps(planned: Planned, caps: Mapping[str, float], unit: str) -> LedgerCaps:
     """Return the caps that the ledger compares before each model request."""
     usd, tokens = caps.get("usd", planned.grading.cap_usd), caps.get("tokens", planned.grading.cap_tokens)
     return LedgerCaps(
-        micro=None if usd is None else round(usd * MICRO) - _reserve(planned, usd),
+        cost=None if usd is None else CostCap(round(usd * MICRO), _reserve(planned, usd), unit),
         tokens=None if tokens is None else int(tokens),
     )
 
 
-def effect_of(events: Sequence[Event], planned: Planned, caps: Mapping[str, float]) -> Outcome:
-    """Return where the caps would have stopped the attempt."""
+def effect_of(events: Sequence[Event], planned: Planned, caps: Mapping[str, float], unit: str) -> Outcome:
+    """Return where the caps would have stopped the attempt. `unit` is that of its cost."""
     limits = assumed_limits(planned, caps)
-    ledger = _ledger_caps(planned, caps)
+    ledger = _ledger_caps(planned, caps, unit)
     walk = _Walk(limits, ledger, rates_from(planned).execution, breakers=planned.guard is not None)
     for position, event in enumerate(events):
         payload = event.payload
@@ -216,7 +216,7 @@ class _Walk:
         stop = self._engine.stop
         if self._breakers and stop is not None and stop.code is not None:
             return ReachedCap(stop.code, stop.detail)
-        return reached_cap(self._engine.spent, self._limits.budget)
+        return reached_cap(self._engine.spent, self._limits.budget, cost_cap=self._ledger.cost)
 
     def reached(self, event: Event) -> ReachedCap | None:
         """Return why the session would have ended before this event, or None."""
@@ -237,8 +237,8 @@ class _Walk:
         spent, caps = self._engine.spent, self._ledger
         running = 0 if self._call is None else event.t - self._call[1]
         cost = spent.cost_micro_usd + self._price.cost(self._calls, spent.tool_us + running)
-        if caps.micro is not None and cost >= caps.micro:
-            return ReachedCap(TerminationCode.COST_CAP, f"{cost} of {max(caps.micro, 0)} micro-units of cost used")
+        if caps.cost is not None and cost >= caps.cost.micro - caps.cost.reserve_micro:
+            return ReachedCap(TerminationCode.COST_CAP, caps.cost.describe(cost))
         if caps.tokens is not None and spent.tokens >= caps.tokens:
             return ReachedCap(TerminationCode.TOKEN_CAP, f"{spent.tokens} of {caps.tokens} tokens used")
         return None

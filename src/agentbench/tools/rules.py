@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agentbench.contract.schema import DenyCommand, DependencyRules, StageMode, StageName, Task
-from agentbench.policy.budget import Budget
+from agentbench.policy.budget import Budget, CostCap
 from agentbench.policy.headroom import spendable
 from agentbench.policy.monitors import ContractRules
 from agentbench.policy.prices import MICRO
@@ -59,6 +59,8 @@ class Caps:
     """Caps of the agent phase. Its cost cap is the whole cap until headroom is reserved."""
 
     budget: Budget = Budget(tool_calls=30, steps_are_calls=True)  # noqa: RUF009 - frozen
+    cost: CostCap | None = None
+    """The whole cost cap, which messages state."""
     wall_sec: float = 1800.0
     tool_timeout_sec: float = 120.0
 

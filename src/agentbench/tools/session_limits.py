@@ -138,7 +138,8 @@ class SessionLimits:
         """
         self.check_open()
         self.check_breakers()
-        cap = reached_cap(self.engine.spent, self._rules.caps.budget, self._rules.limits.not_applicable)
+        caps = self._rules.caps
+        cap = reached_cap(self.engine.spent, caps.budget, self._rules.limits.not_applicable, caps.cost)
         if cap is not None:
             self._end_by_cap(cap.code, cap.rationale)
         shared = self._shared_cap()

@@ -22,8 +22,10 @@ from agentbench.core.errors import (
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.core.text import printable
+from agentbench.policy.budget import CostCap
 from agentbench.policy.costs import Rates
 from agentbench.policy.headroom import Headroom, spendable
+from agentbench.policy.prices import MICRO
 from agentbench.policy.resource_alerts import ResourceAlerts
 from agentbench.policy.termination import category_of
 from agentbench.record.attempt_folder import AttemptFolder
@@ -140,7 +142,8 @@ class Attempt(ABC):
         reserve = headroom.micro(self.rates)
         caps = self.rules.caps
         budget = replace(caps.budget, cost_micro_usd=spendable(caps.budget.cost_micro_usd, reserve))
-        self.rules = replace(self.rules, caps=replace(caps, budget=budget))
+        cost = CostCap(round(self.row.task.task.budget.usd * MICRO), reserve, self.lab.models.prices.unit)
+        self.rules = replace(self.rules, caps=replace(caps, budget=budget, cost=cost))
         self.account.reserve(reserve)
 
     def record_usage(self, phase: str, usage: Usage, denied_calls: Mapping[str, int]) -> None:

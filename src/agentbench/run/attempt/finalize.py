@@ -43,7 +43,8 @@ def _meter_costs(attempt: Attempt) -> Costs:
     attempt.log.append(ResourceSample(phase=EVIDENCE, disk_bytes=attempt.folder.evidence_bytes()), "monitor")
     events = list(read_events(attempt.log.path))
     costs = itemise(meter(events), attempt.rates)
-    overrun = overrun_alert(events, costs, round(attempt.row.task.task.budget.usd * MICRO))
+    cap_micro = round(attempt.row.task.task.budget.usd * MICRO)
+    overrun = overrun_alert(events, costs, cap_micro, attempt.lab.models.prices.unit)
     if overrun is not None:
         attempt.log.append(overrun, "monitor")
     return costs
