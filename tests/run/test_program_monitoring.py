@@ -6,14 +6,16 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentbench.record.manifest import Manifest
-from agentbench.record.recompute import recompute_rules
-from agentbench.trace.events import MonitorAlert
+from agentbench.record.recompute import recompute, recompute_rules
+from agentbench.record.schema import AttemptRecord
+from agentbench.trace.events import MonitorAlert, ProcessCounts, ToolCallFinished
 from agentbench.trace.log import read_events
 from tests.models.service import Server, answer_body, responds
 from tests.run.conftest import Ab, Ran
@@ -165,6 +167,30 @@ def test_unobserved_commands_make_safety_unknown(ab: Ab, task: Path, tmp_path: P
     weights = tmp_path / "weights.yaml"
     weights.write_text("{minimal: 1, trace: 0, maintainability: 0}")
     assert ab("rescore", run, "--weights", weights).code == 0
+
+
+@pytest.mark.req("G-03c")
+@pytest.mark.parametrize("claim", ["observed", None])
+def test_record_that_contradicts_the_manifest_about_commands_is_found(ab: Ab, task: Path, claim: str | None) -> None:
+    ran = ab("run-task", "--task", task, "--json", "--agent", "command", "--agent-command", SOLVE, env=UNOBSERVED)
+    folder = Path(ran.json["run_dir"]) / ran.record["artifact_paths"]["task_dir"]
+    manifest = Manifest.model_validate_json((folder / "manifest.json").read_text())
+    log = list(read_events(folder / "events.jsonl"))
+    record = AttemptRecord.model_validate(ran.record)
+    assert recompute(log, manifest, record).differences == ()
+    counts = ProcessCounts(started=0) if claim else None
+    forged = [
+        replace(event, payload=event.payload.model_copy(update={"not_observed": None, "processes": counts}))
+        if isinstance(event.payload, ToolCallFinished)
+        else event
+        for event in log
+    ]
+    components = record.components.model_copy(update={"safety": 1.0})
+    claimed = record.model_copy(update={"commands": claim, "components": components})
+    (problem,) = recompute(forged, manifest, claimed).differences
+    assert problem == (
+        f"commands is {claim or 'null'} in the record, but the manifest says that they cannot be observed"
+    )
 
 
 @pytest.mark.req("G-03c")

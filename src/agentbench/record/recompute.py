@@ -162,8 +162,21 @@ def recompute(
         if _at(recorded, name) != value
     )
     costs = cost_differences(all_events, planned, record.cost)
-    processes = tuple(process_differences(all_events))
+    processes = (*process_differences(all_events), *observation_differences(all_events, manifest, record))
     return Recomputed(decisions.differences + processes + verdicts + costs, decisions.skipped)
+
+
+def observation_differences(events: Iterable[Event], manifest: Manifest, record: AttemptRecord) -> Iterator[str]:
+    """Yield a difference if the record claims more about the commands of a program than the manifest allows.
+
+    Without a finished program there is nothing to observe, and `commands` is null.
+    """
+    observed = manifest.protocol_manifest.observed
+    if observed is None or observed.program_commands != "not_observed":
+        return
+    ran = any(isinstance(event.payload, ToolCallFinished) and event.payload.by_harness for event in events)
+    if record.commands == "observed" or (ran and record.commands is None):
+        yield f"commands is {_shown(record.commands)} in the record, but the manifest says that they cannot be observed"
 
 
 def process_differences(events: Iterable[Event]) -> Iterator[str]:
