@@ -38,6 +38,7 @@ KEY_LINES = [_letters(64), _letters(64), _letters(20) + "=="]
 PEM = "\n".join(("-----BEGIN PRIVATE KEY-----", *KEY_LINES, "-----END PRIVATE KEY-----"))
 SERVICE_LINES = [_letters(64), _letters(30)]
 SERVICE_KEY = "\\n".join(("-----BEGIN PRIVATE KEY-----", *SERVICE_LINES, "-----END PRIVATE KEY-----"))
+DATABASE, LOGIN, LETTERS = "Qz7-kW2pVx9", "m4Xt-8Lr#Jb", "QwzXkLpRtYvBnKmHsD"
 
 REPOSITORY = {
     "config.py": f"DEBUG = False\nPASSWORD = 'k2Vw-9xPq#R'\nTOKEN = '{JWT}'\nLIMIT = 3\n",
@@ -45,10 +46,13 @@ REPOSITORY = {
     ".env": f"AWS_ACCESS_KEY_ID={AWS_ID}\nDATABASE=postgres://app:{URL_PASSWORD}@db/prod\n",
     "deploy.pem": PEM + "\n",
     "account.json": json.dumps({"type": "service", "private_key": "@"}).replace("@", SERVICE_KEY) + "\n",
+    "access.py": (
+        f"DB = 'Server=db;Password={DATABASE};'\nrun('curl -u app:{LOGIN} host')\nSERVICE_PASS = (\n    '{LETTERS}'\n)\n"
+    ),
     "plain.py": 'password = "test"\nname = "example-password-1"\n',
 }
-CANARIES = ("k2Vw-9xPq#R", HEX, AWS_ID, URL_PASSWORD, JWT, *KEY_LINES, *SERVICE_LINES)
-ALL = "config.py app.ini .env deploy.pem account.json"
+CANARIES = ("k2Vw-9xPq#R", HEX, AWS_ID, URL_PASSWORD, JWT, DATABASE, LOGIN, LETTERS, *KEY_LINES, *SERVICE_LINES)
+ALL = "config.py app.ini .env access.py deploy.pem account.json"
 PRINT = f"cat {ALL}; base64 -w0 deploy.pem; python3 -c \"import json; print(json.load(open('account.json')))\"; cat {ALL} >&2"
 CHECK = f"cat {ALL}; cat {ALL} >&2; grep -q {HEX[:9]} app.ini && grep -qx 42 answer.txt"
 
@@ -213,13 +217,16 @@ def test_manifest_lists_places_and_placeholders_without_values(ab: Ab, task: Pat
     assert ("private key", "deploy.pem:1") in listed
     assert ("JSON Web Token", "config.py:3") in listed
     assert ("password in an address", ".env:2") in listed
+    assert ("connection string", "access.py:1") in listed
+    assert ("password of a command", "access.py:2") in listed
+    assert ("assigned value", "access.py:4") in listed
     assert not any("plain.py" in place for _, *places in listed for place in places)
     assert [secret["placeholder"] for secret in found["secrets"]] == [
-        f"[redacted:repo-secret:{number}]" for number in range(1, 8)
+        f"[redacted:repo-secret:{number}]" for number in range(1, 11)
     ]
     assert (found["complete"], found["skipped_files"]) == (True, 0)
     shown = ab("show", folder).stdout
-    assert "7 secrets of the base repository redacted" in shown
+    assert "10 secrets of the base repository redacted" in shown
 
 
 def test_equal_runs_have_equal_placeholders(ab: Ab, task: Path) -> None:

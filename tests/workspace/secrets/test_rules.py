@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 import pytest
 
 from agentbench.workspace.secrets.rules import find_secrets
@@ -43,6 +46,77 @@ def test_secrets_are_found(path: str, line: str, value: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    "path, text, value",
+    [
+        ("config.py", "DB_PASS='k2Vw-9xPq'", "k2Vw-9xPq"),
+        ("deploy.sh", "export SMTP_PASS=k2Vw-9xPq", "k2Vw-9xPq"),
+        ("mail.js", "auth: { user: 'app', pass: 'k2Vw-9xPq' }", "k2Vw-9xPq"),
+        ("mail.js", "const dbPass    = 'k2Vw-9xPq'", "k2Vw-9xPq"),
+        ("config.py", "settings['db_pass'] = 'k2Vw-9xPq'", "k2Vw-9xPq"),
+        ("config.py", "ADMIN_PWD = 'k2Vw-9xPq'", "k2Vw-9xPq"),
+        ("config.py", "ROOT_PASSWD = 'k2Vw-9xPq'", "k2Vw-9xPq"),
+        ("config.py", "GPG_PASSPHRASE = 'k2Vw-9xPq'", "k2Vw-9xPq"),
+        (".netrc", "machine git.host\n  login app\n  password k2Vw-9xPq", "k2Vw-9xPq"),
+        ("home/_netrc", "machine git.host login app password k2Vw-9xPq", "k2Vw-9xPq"),
+        ("setup.py", "write('machine git.host login app password k2Vw-9xPq')", "k2Vw-9xPq"),
+        ("settings.xml", "<server><password>k2Vw-9xPq</password></server>", "k2Vw-9xPq"),
+        ("settings.xml", '<db:adminPassword type="text">k2Vw-9xPq</db:adminPassword>', "k2Vw-9xPq"),
+        ("web.config", '<add key="SmtpPassword" value="k2Vw-9xPq" />', "k2Vw-9xPq"),
+        ("web.config", 'connectionString="Server=db;User Id=app;Password=k2Vw-9xPq;Timeout=3"', "k2Vw-9xPq"),
+        ("Program.cs", 'var db = "Server=db;Uid=app;Pwd=k2Vw-9xPq;";', "k2Vw-9xPq"),
+        ("Program.cs", 'var db = "Password=k2Vw-9xPq;Server=db";', "k2Vw-9xPq"),
+        ("client.py", "get('/items?page=1&api_key=9f8e7d6c5b4a3928')", "9f8e7d6c5b4a3928"),
+        ("README.md", "curl -u admin:k2Vw-9xPq https://host/", "k2Vw-9xPq"),
+        ("Jenkinsfile", "sh 'curl --user admin:k2Vw-9xPq host'", "k2Vw-9xPq"),
+        ("call.py", 'run(["curl", "-u", "admin:k2Vw-9xPq", "host"])', "k2Vw-9xPq"),
+        ("dump.sh", "mysqldump -h db -u root -pk2Vw-9xPq shop", "k2Vw-9xPq"),
+        ("dump.py", "os.system('mysql -uroot --password=k2Vw-9xPq shop')", "k2Vw-9xPq"),
+        ("dump.py", "os.system('sshpass -p k2Vw-9xPq ssh host')", "k2Vw-9xPq"),
+        ("dump.py", "os.system('PGPASSWORD=k2Vw-9xPq psql -h db')", "k2Vw-9xPq"),
+        ("package.json", '{"start": "DB_PASS=k2Vw-9xPq node app.js"}', "k2Vw-9xPq"),
+        ("config.py", "API_KEY = (\n    'k2Vw-9xPq'\n)", "k2Vw-9xPq"),
+        ("config.py", "API_KEY = \\\n    'k2Vw-9xPq'", "k2Vw-9xPq"),
+        ("config.json", '{"password":\r\n  "k2Vw-9xPq"}', "k2Vw-9xPq"),
+        ("config.py", "SECRET_KEY = 'QwzXkLpRtYvBnKmHsD'", "QwzXkLpRtYvBnKmHsD"),
+        ("config.py", "SECRET_KEY = 'QwzXkLpRtYvBnKmHsD42'", "QwzXkLpRtYvBnKmHsD42"),
+    ],
+)
+def test_usual_forms_of_passwords_are_found(path: str, text: str, value: str) -> None:
+    found = values(f"# settings\n{text}\n", path)
+    assert set(found) == {value}
+
+
+def test_value_with_escaped_quotes_is_found_as_written_and_decoded() -> None:
+    text = json.dumps({"password": 'k2"Vw\\9xPq'})
+    assert set(values(text, "config.json")) == {'k2"Vw\\9xPq', 'k2\\"Vw\\\\9xPq'}
+
+
+def test_value_on_the_next_line_has_its_own_line_number() -> None:
+    (match,) = find_secrets("a.py", b"x = 1\nAPI_KEY = (\n\n    'k2Vw-9xPq'\n)\n")
+    assert match.line == 4
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *('password="', "password        =        ", 'password="\\"', "password = (\n", "pass: ", "DB_PASS='"),
+        *(" -u a:", "mysql -u ", "mysql -p", "--password", "PASSWORD=A1b2", ";a=b;password = ", "?token=&token="),
+        *("<password ", "<password>", 'password" value="', "login a password ", 'token="aBcDeFgH'),
+    ],
+)
+@pytest.mark.parametrize("separator", ["", "\n"])
+def test_search_takes_linear_time(unit: str, separator: str) -> None:
+    def seconds(size: int) -> float:
+        content = ((unit + separator) * (size // len(unit)))[:size].encode()
+        started = time.process_time()
+        list(find_secrets(".netrc", content))
+        return time.process_time() - started
+
+    seconds(1000)
+    assert seconds(80_000) < 16 * max(seconds(20_000), 0.01)
+
+
+@pytest.mark.parametrize(
     "line",
     [
         'password = "test"',
@@ -64,6 +138,21 @@ def test_secrets_are_found(path: str, line: str, value: str | None) -> None:
         'token = "the quick brown fox 42"',
         'sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"',
         'commit = "c3499c2729730a7f807efb8676a92dcb6f8a3f8f"',
+        "password=next_password2;",
+        "let pass = readPass1(); bypass = 'k2Vw-9xPq'",
+        "TOKEN=settings.token2, PASSWORD=read2pass1word(3)",
+        "docker run -u 1000:1000 --name mysql -p3306:3306 db",
+        'mysql -u root -p"$MYSQL_PASSWORD_2" --password=${DB_PASS_2}',
+        "curl -u admin:password123 https://host/",
+        "curl -u $USER_1:$PASSWORD_1 https://host/",
+        "usage: tool --password PASSWORD2 --token-file path/to/file1",
+        "login with the password from the 1password-vault2",
+        "<password>changeme-please-2</password><secretName>db-password-v2</secretName>",
+        "query = '?token=lock%26keys&next=1'",
+        'access_token_class = "OAuthAccessTokenProvider"',
+        'token_provider = "getUserByIdOrNameFactory"',
+        'secret_pattern = "[-!#0-9a-zA-Z]+"',
+        "token = (\n    'the-default-token'\n)",
         "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
         "-----BEGIN CERTIFICATE-----\nMIIBPAIBAAJBANPQbQ92nlbeg1Q5JNHSO1Yey46nZ7GJ\n-----END CERTIFICATE-----",
         "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",

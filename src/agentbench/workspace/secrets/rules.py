@@ -1,7 +1,8 @@
 """Decide which values in a text are secrets.
 
-Four rules, in this order: private keys between their BEGIN and END lines, tokens with a known form, passwords in addresses, and
-values that are assigned to a name such as `password` or `api_key` and look chosen to be secret. A digest or an identifier has as
+Five rules, in this order: private keys between their BEGIN and END lines, tokens with a known form, passwords in addresses,
+passwords in commands and connection strings, and values that are assigned to a name such as `password` or `api_key`. The last
+three must look chosen to be secret. A digest or an identifier has as
 much entropy as a key, so entropy alone decides nothing; a wrong match hides evidence from readers of a log.
 """
 
@@ -12,8 +13,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from agentbench.workspace.secrets.detectors import form_detectors, is_placeholder
+from agentbench.workspace.secrets.usage import MARKS as USAGE_MARKS
+from agentbench.workspace.secrets.usage import find_usages
 
 MIN_LENGTH = 8
 """Shorter values occur inside ordinary words."""
@@ -21,6 +25,9 @@ MAX_LENGTH = 512
 MIN_ENTROPY = 2.75
 """Bits per character of an assigned value; `hunter2hunter2` has 2.8."""
 MIN_TOKEN_ENTROPY = 3.0
+MIN_RANDOM_LETTERS = 16
+MAX_WORDS = 0.6
+"""Largest share of pronounceable words in random letters: 97% of 18 random letters have less, 3% of names in source code."""
 _LONG_LINE = 800
 _PIECE, _MARGIN = 200, 600
 """A long line is searched only around marks, in pieces with a margin: some patterns take quadratic time."""
@@ -58,6 +65,8 @@ _MARKS = (
     ),
     *(b"hf_", b"sq0", b"akc", b"dop_v1", b"shpat_", b"softlayer", b"cloudant", b"mailchimp", b"twilio", b"discord"),
     *(b"telegram", b"://"),
+    *(b"pass=", b"pass:", b"pass =", b"pass  ", b"pass\t", b"pass'", b'pass"', b"pass]"),
+    *USAGE_MARKS,
 )
 """Every line with a secret contains one of these, in any case. Searching for them first is much faster than the rules."""
 
@@ -86,12 +95,21 @@ _URL_PASSWORD = re.compile(
     r"[a-z][a-z0-9+.-]{1,30}://[^\s/:@'\"<>]{0,100}:([^\s/@'\"<>{}$%]{8,200})@[\w\[]", re.IGNORECASE
 )
 _BEARER = re.compile(r"\b(?:bearer|basic)\s{1,4}([A-Za-z0-9._~+/-]{16,512}=*)", re.IGNORECASE)
+_NAMES = (
+    rf"(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|(?:{'|'.join(_KEY_NAMES)})[_-]?key|salt|dsn"
+    r"|(?-i:(?<![A-Za-z])(?:PASS|Pass|pass)|(?<=[a-z])Pass|(?<=db|my)pass|(?<=user|root|smtp|mail)pass)(?![\w.-]))"
+    r"[\w.-]{0,40}[\"'\])]{0,3}"
+)
+_QUOTED = r"(?P<quote>[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\\\r\n]|\\[^\r\n]){8,512})(?P=quote)"
 _ASSIGNED = re.compile(
-    rf"(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|(?:{'|'.join(_KEY_NAMES)})[_-]?key|salt|dsn)"
-    r"[\w.-]{0,40}[\"'\])]{0,3}\s{0,8}(?::=|=>|==|[:=(])\s{0,8}[rb]?"
-    r"(?:(?P<quote>[\"'`])(?P<quoted>[^\"'`\r\n]{8,512})(?P=quote)|(?P<bare>[^\s\"'`<>{}()\[\],;]{8,512}))",
+    rf"{_NAMES}\s{{0,8}}(?::=|=>|==|[:=(])\s{{0,8}}[rb]?(?:{_QUOTED}|(?P<bare>[^\s\"'`<>{{}}()\[\],;]{{8,512}}))",
     re.IGNORECASE,
 )
+_OPEN_END = (b"(", b"=", b":", b"[", b"\\", b">")
+_OPEN_LINE = re.compile(rf"{_NAMES}[ \t]{{0,8}}(?::=|=>|[:=(])[ \t]{{0,8}}[(\[\\]?\s{{0,8}}$", re.IGNORECASE)
+"""A line whose value stands on the next one."""
+_BELOW = re.compile(rf"\s{{1,80}}[rb]?{_QUOTED}", re.IGNORECASE)
+_ESCAPE = re.compile(r"\\([\"'`\\/])")
 _CONFIGURATION = re.compile(
     r"(?:^|/)(?:\.env[\w.-]*|\.npmrc|\.pypirc|\.netrc|\.pgpass|\.?credentials?|dockerfile|makefile|[^/]*\.(?:"
     r"env|ini|cfg|conf|config|properties|toml|ya?ml|tfvars|sh|bash|service|txt|md|rst))$",
@@ -100,7 +118,7 @@ _CONFIGURATION = re.compile(
 """Files in which a value needs no quotes. Elsewhere an unquoted value is an expression."""
 
 _SAMPLES = re.compile(
-    r"example|placeholder|change.?me|dummy|redacted|your.?(?:own|api|pass|token|secret|key)|x{4}|\*{3}|\.{3}|<|\$\{|\{\{|%\(|\(\?|\[[A-Za-z^]|\\[uUxwWdDsS]",
+    r"example|placeholder|change.?me|dummy|redacted|your.?(?:own|api|pass|token|secret|key)|x{4}|\*{3}|\.{3}|<|\$\{|\{\{|%\(|\(\?|\[[A-Za-z^-]|0-9|a-z|&\w+=|\\[uUxwWdDsS]",
     re.IGNORECASE,
 )
 _COMMON = re.compile(
@@ -109,6 +127,9 @@ _COMMON = re.compile(
     re.IGNORECASE,
 )
 """Parts of values that authors of tests and examples write."""
+_WORD = re.compile(r"[A-Z]?[a-z]{3,}")
+_VOWEL = re.compile(r"[aeiouy]", re.IGNORECASE)
+_CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}", re.IGNORECASE)
 _NAME_PART = re.compile(r"[A-Za-z]*[0-9]{0,4}")
 
 
@@ -127,14 +148,19 @@ def find_secrets(path: str, content: bytes) -> Iterator[Match]:
     found: set[tuple[int, str, str]] = set()
     if b"private key" in lowered:
         text = content.decode("utf-8", "surrogateescape")
-        for match in _PEM.finditer(text):
-            if any(len(run) >= 16 and _entropy(run) >= MIN_TOKEN_ENTROPY for run in re.findall(r"[\w+/=]+", match[0])):
-                found.add((text.count("\n", 0, match.start()) + 1, "private key", match[0]))
+        for key in _PEM.finditer(text):
+            if any(len(run) >= 16 and _entropy(run) >= MIN_TOKEN_ENTROPY for run in re.findall(r"[\w+/=]+", key[0])):
+                found.add((text.count("\n", 0, key.start()) + 1, "private key", key[0]))
     unquoted = bool(_CONFIGURATION.search(path))
     for line, start, end in _windows(content, lowered):
         window = content[start:end].decode("utf-8", "surrogateescape")
-        for kind, value in _in_line(window, unquoted=unquoted):
+        for kind, value in (*_tokens(window), *_passwords(path, window, unquoted=unquoted)):
             found.add((line, kind, value))
+        if content[start:end].rstrip().endswith(_OPEN_END) and _OPEN_LINE.search(window):
+            below = content[end : end + _LONG_LINE].decode("utf-8", "surrogateescape")
+            if match := _BELOW.match(below):
+                for value in _written(match["quoted"]):
+                    found.add((line + below.count("\n", 0, match.start("quoted")), "assigned value", value))
     reported: set[tuple[int, str]] = set()
     for line, kind, value in sorted(found):
         if (line, value) not in reported:
@@ -166,7 +192,8 @@ def _windows(content: bytes, lowered: bytes) -> Iterator[tuple[int, int, int]]:
         yield number, start, end
 
 
-def _in_line(text: str, *, unquoted: bool) -> Iterator[tuple[str, str]]:
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    """Yield kind and value of tokens with a known form."""
     for match in _TOKEN.finditer(text):
         if _is_token(match[0]):
             yield ("JSON Web Token" if match[0].startswith(_JWT) else "token"), match[0]
@@ -177,14 +204,26 @@ def _in_line(text: str, *, unquoted: bool) -> Iterator[tuple[str, str]]:
                 value = found.strip(" \t=:\"'")
                 if _is_token(value):
                     yield str(detector.secret_type).lower(), value
+
+
+def _passwords(path: str, text: str, *, unquoted: bool) -> Iterator[tuple[str, str]]:
+    """Yield kind and value of values that are secret because of the text around them."""
     for pattern, kind in ((_URL_PASSWORD, "password in an address"), (_BEARER, "authorization")):
         for match in pattern.finditer(text):
             if _is_chosen(match[1]):
                 yield kind, match[1]
+    for kind, value in find_usages(path, text):
+        if "://" not in value and _is_chosen(value):
+            yield kind, value
     for match in _ASSIGNED.finditer(text):
-        assigned = match["quoted"] or (match["bare"] if unquoted else "") or ""
-        if "://" not in assigned and _is_chosen(assigned):
-            yield "assigned value", assigned
+        for value in _written(match["quoted"] or (match["bare"] if unquoted else "") or ""):
+            yield "assigned value", value
+
+
+def _written(value: str) -> Iterator[str]:
+    """Yield an assigned value that is a secret, as it is written and without escapes."""
+    if "://" not in value and _is_chosen(value):
+        yield from dict.fromkeys((value, _ESCAPE.sub(r"\1", value)))
 
 
 def _is_token(value: str) -> bool:
@@ -208,16 +247,30 @@ def _is_chosen(value: str) -> bool:
         return False
     if len(_COMMON.sub("", value)) < 6 or _entropy(value) < MIN_ENTROPY or is_placeholder(value):
         return False
-    strong = any(letter in "!@#$%^&*~+=?" for letter in value)
+    if _is_random(value):
+        return True
     if _is_name(value):
         return False
-    mixed = any(map(str.isupper, value)) and any(map(str.islower, value))
-    return any(map(str.isalpha, value)) and (any(map(str.isdigit, value)) or (strong and mixed))
+    decoded = unquote(value)
+    strong = any(letter in "!@#$%^&*~+=?" for letter in decoded)
+    mixed = any(map(str.isupper, decoded)) and any(map(str.islower, decoded))
+    return any(map(str.isalpha, decoded)) and (any(map(str.isdigit, decoded)) or (strong and mixed))
 
 
 def _is_name(value: str) -> bool:
     """Return whether a value consists of words and numbers, like `aes-256-gcm`."""
     return all(_NAME_PART.fullmatch(part) for part in re.split(r"[-_./:]", value))
+
+
+def _is_random(value: str) -> bool:
+    """Return whether a value consists of letters in both cases, and possibly digits at its end, that form no words."""
+    letters = value.rstrip("0123456789")
+    if len(letters) < MIN_RANDOM_LETTERS or not (letters.isascii() and letters.isalpha()):
+        return False
+    if letters in (letters.lower(), letters.upper()):
+        return False
+    words = (word for word in _WORD.findall(letters) if _VOWEL.search(word) and not _CONSONANTS.search(word))
+    return sum(map(len, words)) < MAX_WORDS * len(letters)
 
 
 def _entropy(value: str) -> float:

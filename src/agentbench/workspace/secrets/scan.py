@@ -19,7 +19,7 @@ from agentbench.core.errors import WorkspaceError
 from agentbench.workspace.secrets.rules import find_secrets
 from agentbench.workspace.source.snapshot import Snapshot
 
-RULES = 1
+RULES = 2
 """Version of the rules. Increase it when they find other values or find them in another order."""
 MAX_FILE = 1024 * 1024
 MAX_TOTAL = 128 * 1024 * 1024
