@@ -105,10 +105,11 @@ class CommandCall(_Call):
 
     @property
     def programs_until_now(self) -> ProcessCounts | None:
-        """Return how many programs were seen of a command that got no answer. The last ones may be missing."""
+        """Return how many programs were seen of a command that got no answer. One stands for the last ones, which may be lost."""
         if self._programs is None:
             return None
-        return ProcessCounts(self._programs.started, max(1, self._programs.dropped), 0)
+        lost = 0 if self._programs.dropped else 1
+        return ProcessCounts(self._programs.started + lost, self._programs.dropped + lost, 0)
 
     def on_ack(self, count: int) -> None:
         with self._window:
