@@ -285,6 +285,16 @@ def test_token_budget_ends_an_agent(ab: Ab, tmp_path: Path) -> None:
     assert [end["code"] for end in ends] == ["token_cap"]
 
 
+@pytest.mark.req("M-07a")
+def test_budget_of_no_tokens_refuses_the_first_request(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task", more="budget: {tokens: 0}\n")
+    ran = with_model(ab, task, script(tmp_path, {"text": "Done."}))
+    assert ran.record["termination"]["code"] == "token_cap"
+    verified = ab("verify", run_folder(ran))
+    assert verified.code == 0, verified.stdout
+    assert ab.run_task(task, "--agent", "reference").record["result"]["passed"]
+
+
 @pytest.mark.req("R-10")
 def test_silent_model_is_aborted_at_the_deadline(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", text=TASK.format(id="answer").replace("timeout_sec: 20,", "timeout_sec: 2,", 1))

@@ -93,7 +93,7 @@ def assumed_limits(planned: Planned, caps: Mapping[str, float]) -> Limits:
         steps_are_calls = budget.steps_are_calls and same
         budget = replace(budget, tool_calls=int(caps["tool_calls"]), steps_are_calls=steps_are_calls)
     if "tokens" in caps:
-        budget = replace(budget, tokens=int(caps["tokens"]) or None)
+        budget = replace(budget, tokens=max(int(caps["tokens"]), 1))
     if "usd" in caps:
         budget = replace(budget, cost_micro_usd=_spendable(planned, caps["usd"]))
     if "active_sec" in caps:

@@ -153,7 +153,7 @@ def _budget(task: Task, steps: int) -> Budget:
         tool_calls=steps if steps_hold else calls,
         steps_are_calls=steps_hold,
         # A cap of 0 tokens does not stop an agent without a model; model requests are refused by the ledger.
-        tokens=task.budget.tokens or None,
+        tokens=None if task.budget.tokens is None else max(task.budget.tokens, 1),
         cost_micro_usd=spendable(round(task.budget.usd * MICRO), 0),
         failed_cycles=None if task.budget.failed_cycles is None else max(task.budget.failed_cycles, 1),
     )
