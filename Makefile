@@ -19,13 +19,16 @@ help:
 	@echo 'make validate-suites  validate every task in tasks/: baseline fails, reference passes, results are stable'
 	@echo 'make wheel        build dist/*.whl'
 
+# Many tests wait for processes, so three workers keep two cores busy.
+WORKERS ?= 3
+
 demo:
 	@scripts/bootstrap --sandbox
 	@$(PYTHON_BIN)/ab demo $(ARGS)
 
 test:
 	@scripts/bootstrap --try-sandbox
-	@$(PYTHON_BIN)/pytest -n 2 $(ARGS)
+	@$(PYTHON_BIN)/pytest -n $(WORKERS) $(ARGS)
 
 check:
 	@scripts/bootstrap
