@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agentbench.policy.budget import Budget
 from agentbench.policy.thresholds import published_thresholds
-from agentbench.sandbox.protocol import Backend, Limits, Phase, Prepared, SandboxSpec, SetupPlan
+from agentbench.sandbox.protocol import Backend, Limits, Phase, Prepared, Sandbox, SandboxSpec, SetupPlan
 from agentbench.tools.result import ToolResult
 from agentbench.tools.rules import Caps, Rules
 from agentbench.tools.session import BriefingText, Session
@@ -51,21 +51,34 @@ def rules() -> Rules:
 
 
 @contextmanager
-def session(backend: Backend, prepared: Prepared, record: Path, spec: SandboxSpec) -> Iterator[Session]:
+def session(backend: Backend, prepared: Prepared, record: Path, spec: SandboxSpec) -> Iterator[tuple[Session, Sandbox]]:
     """Open a session in its own sandbox, with its log in a folder."""
-    with (
-        backend.open(spec, prepared) as box,
-        EventLog.create(record / "events.jsonl") as log,
-    ):
+    with backend.open(spec, prepared) as box, EventLog.create(record / "events.jsonl") as log:
         environment = SessionEnvironment(box, base=prepared.base_tree)
-        agent_session = Session(
-            BriefingText("do it\n"), environment, rules(), SessionLog(log, BlobStore(record / "blobs"))
-        )
-        agent_session.begin()
+        session_log = SessionLog(log, BlobStore(record / "blobs"))
+        opened = Session(BriefingText("do it\n"), environment, rules(), session_log)
+        opened.begin()
         try:
-            yield agent_session
+            yield opened, box
         finally:
-            agent_session.close()
+            opened.close()
+
+
+@contextmanager
+def project_session(name: str, report: Report) -> Iterator[tuple[Session, Sandbox, Path] | None]:
+    """Open a session on the project. Yields it with its sandbox and the file of its log, or None without the backend."""
+    with tempfile.TemporaryDirectory(prefix="ab-bench-") as directory, available_backend(name, report) as backend:
+        if backend is None:
+            yield None
+            return
+        source, record = Path(directory) / "source", Path(directory) / "record"
+        source.mkdir()
+        record.mkdir()
+        project(source)
+        plan = SetupPlan("bench-calls", source, (), (), 60)
+        prepared = backend.prepare(plan, SandboxSpec(Phase.SETUP, LIMITS), on_step=lambda _: None)
+        with session(backend, prepared, record, SandboxSpec(Phase.AGENT, LIMITS)) as (opened, box):
+            yield opened, box, record / "events.jsonl"
 
 
 def added(number: int) -> str:
@@ -87,19 +100,13 @@ def kinds(agent: Session) -> dict[str, Callable[[int], ToolResult]]:
 
 
 def measure(name: str, calls: int, report: Report) -> None:
-    with tempfile.TemporaryDirectory(prefix="ab-bench-") as directory, available_backend(name, report) as backend:
-        if backend is None:
+    with project_session(name, report) as opened:
+        if opened is None:
             return
-        source, record = Path(directory) / "source", Path(directory) / "record"
-        source.mkdir()
-        record.mkdir()
-        project(source)
-        plan = SetupPlan("bench-calls", source, (), (), 60)
-        prepared = backend.prepare(plan, SandboxSpec(Phase.SETUP, LIMITS), on_step=lambda _: None)
-        with session(backend, prepared, record, SandboxSpec(Phase.AGENT, LIMITS)) as agent:
-            for kind, call in kinds(agent).items():
-                report.times(f"{kind}, with its events", timed(kind, call, calls), backend=name, goals=GOALS)
-        events = sum(1 for _ in read_events(record / "events.jsonl"))
+        agent, _, log_file = opened
+        for kind, call in kinds(agent).items():
+            report.times(f"{kind}, with its events", timed(kind, call, calls), backend=name, goals=GOALS)
+        events = sum(1 for _ in read_events(log_file))
         report.value("events in the log", events, "events", backend=name, least=2 * len(kinds(agent)) * calls)
 
 

@@ -84,13 +84,13 @@ def compare(label: str, line: str, pair: tuple[Sandbox, Sandbox], report: Report
     goal = MOST_PERCENT if line == BUILD else None
     programs = turns[0][0].programs
     report.value(f"{label}: programs", programs, "programs", backend=backend)
-    percent = statistics.median((one.wall_sec / other.wall_sec - 1) * 100 for one, other in turns)
+    percent = statistics.median((seen.wall_sec / unseen.wall_sec - 1) * 100 for seen, unseen in turns)
     report.value(f"{label}: wall clock added", percent, "%", backend=backend, most=goal)
-    processor = [(one.cpu_sec, other.cpu_sec) for one, other in turns if one.cpu_sec and other.cpu_sec]
+    processor = [(seen.cpu_sec, unseen.cpu_sec) for seen, unseen in turns if seen.cpu_sec and unseen.cpu_sec]
     if processor:
-        percent = statistics.median((one / other - 1) * 100 for one, other in processor)
+        percent = statistics.median((seen / unseen - 1) * 100 for seen, unseen in processor)
         report.value(f"{label}: processor time added", percent, "%", backend=backend, most=goal)
-        each = statistics.median((one - other) * 1000 / programs for one, other in processor)
+        each = statistics.median((seen - unseen) * 1000 / programs for seen, unseen in processor)
         report.value(f"{label}: processor time added per program", each, "ms", backend=backend)
 
 

@@ -57,7 +57,7 @@ def calls(measurements: Measurements, backend: str, image: str | None, folder: P
     try:
         plan = SetupPlan(f"bench-peers-{image}", source, (), (), 60)
         prepared = opened.prepare(plan, SandboxSpec(Phase.SETUP, LIMITS, image=image), on_step=lambda _: None)
-        with session(opened, prepared, record, SandboxSpec(Phase.AGENT, LIMITS, image=image)) as agent:
+        with session(opened, prepared, record, SandboxSpec(Phase.AGENT, LIMITS, image=image)) as (agent, _):
 
             def call(line: str) -> None:
                 done = agent.run(line)
