@@ -26,6 +26,19 @@ diff --git a/answer.txt b/answer.txt
 +42
 """
 
+ASKS = """
+steps:
+  - run: {command: sudo make-it-42}
+  - apply_patch:
+      unified_diff: |
+        --- a/answer.txt
+        +++ b/answer.txt
+        @@ -1 +1 @@
+        -41
+        +42
+"""
+"""A script whose first command needs the decision of an operator."""
+
 
 def make_task(folder: Path, *, task_id: str = "answer", text: str | None = None, more: str = "") -> Path:
     """Create a task whose file says 41 instead of 42. `text` replaces `task.yaml`, `more` is appended to it."""

@@ -14,21 +14,9 @@ from agentbench.core.errors import InputError, Interrupted
 from agentbench.run.operator import FOLDER, FileOperator, PendingQuestion, pending_questions, read_answer, write_answer
 from agentbench.tools.operator import Answer, Question
 from tests.run.conftest import Ab
-from tests.run.tasks import make_suite
+from tests.run.tasks import ASKS, make_suite
 
 pytestmark = pytest.mark.end_to_end
-
-SCRIPT = """
-steps:
-  - run: {command: sudo make-it-42}
-  - apply_patch:
-      unified_diff: |
-        --- a/answer.txt
-        +++ b/answer.txt
-        @@ -1 +1 @@
-        -41
-        +42
-"""
 
 
 def asks(run: Path, *, cancelled: bool = False) -> FileOperator:
@@ -88,8 +76,8 @@ def test_paused_attempt_follows_the_decision_of_the_operator(ab: Ab, tmp_path: P
     tasks = make_suite(tmp_path / "tasks", "one", "two")
     scripts = tmp_path / "scripts"
     scripts.mkdir()
-    (scripts / "one.yaml").write_text(SCRIPT)
-    (scripts / "two.yaml").write_text(SCRIPT)
+    (scripts / "one.yaml").write_text(ASKS)
+    (scripts / "two.yaml").write_text(ASKS)
     process = ab.start(
         *("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "scripted", "--script", scripts),
         *("--operator", "--out", tmp_path / "out", "--json", "--workers", "1"),

@@ -8,26 +8,14 @@ import json
 import re
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from agentbench.run.operator import pending_questions
 from tests.run.conftest import Ab, Ran
-from tests.run.tasks import make_suite, make_task
+from tests.run.tasks import ASKS, make_suite, make_task
 
 pytestmark = pytest.mark.end_to_end
-
-ASKS = """
-steps:
-  - run: {command: sudo make-it-42}
-  - apply_patch:
-      unified_diff: |
-        --- a/answer.txt
-        +++ b/answer.txt
-        @@ -1 +1 @@
-        -41
-        +42
-"""
 
 
 def prices(folder: Path) -> Path:
@@ -86,7 +74,7 @@ def test_waiting_for_an_operator_is_priced_in_the_record(ab: Ab, tmp_path: Path)
         *("--script", tmp_path / "script.yaml", "--prices", prices(tmp_path), "--operator", "--json"),
         *("--out", tmp_path / "out"),
     )
-    run, question = wait_for_question(ab, tmp_path / "out")
+    run, question = wait_for_question(tmp_path / "out")
     decided = ab("operator", "decide", run, "--continue", "--reason", "it is fine", "--question", question)
     assert decided.code == 0, decided.stderr
     out, err = process.communicate(timeout=120)
@@ -100,15 +88,13 @@ def test_waiting_for_an_operator_is_priced_in_the_record(ab: Ab, tmp_path: Path)
     assert ab("verify", run).code == 0
 
 
-def wait_for_question(ab: Ab, out: Path) -> tuple[Path, str]:
+def wait_for_question(out: Path) -> tuple[Path, str]:
     end = time.monotonic() + 90
     while time.monotonic() < end:
-        for run in out.glob("*/run.json"):
-            listed: Any = ab("operator", "list", run.parent, "--json").json
-            questions = listed["questions"] if isinstance(listed, dict) else listed
-            if questions:
-                return run.parent, questions[0]["id"]
-        time.sleep(0.2)
+        for run in out.glob("*"):
+            for question in pending_questions(run):
+                return run, question.id
+        time.sleep(0.05)
     raise AssertionError("no question was asked")
 
 
