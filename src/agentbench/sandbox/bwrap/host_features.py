@@ -16,11 +16,11 @@ _MEMORY_FOLDER = Path("/dev/shm")
 _TMPFS_USER_ATTRIBUTES = (6, 6)
 PREFERRED_UID = 1_900_000_107
 """Used when the harness is root. It lies outside the ranges that distributions, systemd and container engines assign to
-people, services, dynamic users and containers (systemd's container range ends at 1,879,048,191). `nobody` would not do:
-it may own files and use reserved disk blocks."""
+people, services, dynamic users and containers (systemd's container range ends at 1,879,048,191). The overflow uid
+65534 is unsuitable: it may own files and use reserved disk blocks."""
 
 _FULL_RANGE = 4_294_967_295
-_NOBODY = 65_534
+_OVERFLOW_UID = 65_534
 
 
 @lru_cache(maxsize=4)
@@ -57,10 +57,10 @@ def sandbox_uid() -> int | None:
 
 
 def choose_uid(uid_map: str, gid_map: str) -> int:
-    """Return the preferred uid, or if a container does not map it, the highest mapped one that is not `nobody`."""
+    """Return the preferred uid, or if a container does not map it, the highest mapped one except the overflow uid."""
     candidates: list[int] = [PREFERRED_UID, *range(_highest_uid(uid_map), 0, -1)]
     for candidate in candidates:
-        if candidate != _NOBODY and _maps(uid_map, candidate) and _maps(gid_map, candidate):
+        if candidate != _OVERFLOW_UID and _maps(uid_map, candidate) and _maps(gid_map, candidate):
             return candidate
     return PREFERRED_UID
 
