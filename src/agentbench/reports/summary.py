@@ -383,6 +383,14 @@ def as_json(summary: Summary) -> dict[str, Json]:
         "times": list(map(times_json, summary.times)),
         "time_to_success": curve_json(summary.time_to_success),
         "cost_to_success": curve_json(summary.cost_to_success),
+        **adjudication_json(summary),
+        "needs_review": [row.attempt_id for row in summary.run.rows if row.needs_review],
+    }
+
+
+def adjudication_json(summary: Summary) -> dict[str, Json]:
+    """Return the reviews of attempts and the error rates that follow from them."""
+    return {
         "adjudications": len(summary.adjudications),
         "reviewer_minutes": finite(total([adjudication.minutes for adjudication in summary.adjudications])),
         "adjudicated_attempts": {
@@ -390,7 +398,6 @@ def as_json(summary: Summary) -> dict[str, Json]:
         },
         "unpriced_reviewer_minutes": finite(summary.review_costs.unpriced_minutes),
         "truth": list(map(error_rates_json, summary.error_rates)),
-        "needs_review": [row.attempt_id for row in summary.run.rows if row.needs_review],
     }
 
 
