@@ -94,17 +94,13 @@ def test_what_was_in_progress_may_finish() -> None:
 
 
 @pytest.mark.req("E-07b")
-@pytest.mark.parametrize("act", [started("c2"), changed("h1"), process("h1")], ids=lambda payload: payload.type)
+@pytest.mark.parametrize(
+    "act", [started("c2"), changed("h1"), process("h1"), asked("m1")], ids=lambda payload: payload.type
+)
 @pytest.mark.parametrize("stop", [(), (STOP,)], ids=["ended", "stopped"])
 def test_act_after_the_termination_is_named(act: Payload, stop: tuple[Payload, ...]) -> None:
     (problem,) = acts_after_stop(log(BRIEFING, started("h1"), *stop, finished("h1"), END, act))
     assert problem.startswith(f"event {5 + len(stop)}: {act.type} after the end of the agent")
-
-
-@pytest.mark.req("E-07b")
-def test_request_that_was_being_read_may_be_logged_after_a_program_ended_by_itself() -> None:
-    assert acts_after_stop(log(BRIEFING, END, asked("m1"), answered("m1"))) == []
-    assert len(acts_after_stop(log(BRIEFING, STOP, END, asked("m1")))) == 1
 
 
 @pytest.mark.req("E-07b")

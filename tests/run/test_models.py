@@ -183,6 +183,22 @@ def test_recorded_model_stops_at_the_first_difference(ab: Ab, asker: Path, task:
     assert lenient.record["result"]["passed"]
 
 
+@pytest.mark.req("E-07b")
+def test_process_left_by_a_program_makes_no_request_after_its_end(
+    ab: Ab, asker: Path, task: Path, tmp_path: Path
+) -> None:
+    ask = 'python3 "$AB_AGENT_FILES/ask.py"'
+    line = f"{ask}; (while :; do {ask}; done) & sleep 0.5"
+    model = script(tmp_path, {"text": "42\n"}, after="repeat")
+    ran = ab.by_command(task, line, "--agent-files", asker, "--model", model)
+    log = next(run_folder(ran).glob("tasks/*/events.jsonl")).read_text().splitlines()
+    types = [json.loads(event)["type"] for event in log]
+    assert types.count("llm_request") > 1
+    assert not {"llm_request", "llm_response"} & set(types[types.index("termination") :])
+    verified = ab("verify", run_folder(ran))
+    assert verified.code == 0, verified.stdout
+
+
 @pytest.mark.req("T-06")
 def test_recording_without_the_attempt_is_rejected(ab: Ab, task: Path, tmp_path: Path) -> None:
     first = with_model(ab, task, script(tmp_path, *SOLVED))

@@ -10,7 +10,7 @@ A `terminate` intervention is carried out at once, so only what was in progress 
 A new model request, a new call, a second `terminate` or anything of a call that is not in progress is an act after the end.
 
 After the `termination` event only the harness acts, so a model request, a call, a process or a change of the workspace that
-follows it is an act after the end too. A program that ended by itself can leave a request that the gateway was just reading.
+follows it is an act after the end too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from agentbench.trace.events import (
     LlmResponse,
     NetworkRequest,
     PatchApplied,
-    Payload,
     ProcessStarted,
     Termination,
     TestsStarted,
@@ -37,6 +36,9 @@ from agentbench.trace.events import (
 KILL_US = 10_000_000
 """Microseconds in which the processes of a call must be dead. The harness takes less than a second; the rest is for busy machines."""
 MAX_SCANS = 3
+
+_ACTS = (LlmRequest, ToolCallStarted, ProcessStarted, WorkspaceMutated)
+"""Events that only an agent causes."""
 
 
 def acts_after_stop(events: Iterable[Event]) -> list[str]:
@@ -61,7 +63,7 @@ class _Search:
         payload = event.payload
         if isinstance(payload, Briefing):
             self._active = True
-        elif self._end is not None and _is_act(payload, stopped=self._stop is not None):
+        elif self._end is not None and isinstance(payload, _ACTS):
             self.problems.append(
                 f"event {event.seq}: {payload.type} after the end of the agent in event {self._end.seq}"
             )
@@ -111,8 +113,3 @@ class _Search:
             case NetworkRequest() if not self._calls or event.t - stop.t > KILL_US:
                 act = f"network request {payload.request_id}"
         return act
-
-
-def _is_act(payload: Payload, *, stopped: bool) -> bool:
-    """Return whether only an agent can cause an event. `stopped`: the harness ended the attempt and had closed the gateway."""
-    return isinstance(payload, (ToolCallStarted, ProcessStarted, WorkspaceMutated) + ((LlmRequest,) if stopped else ()))

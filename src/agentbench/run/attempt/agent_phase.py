@@ -28,7 +28,6 @@ from agentbench.run.proxy.server import environment as proxy_environment
 from agentbench.sandbox.protocol import Mount, Phase, Sandbox
 from agentbench.tools.session import Session
 from agentbench.tools.session_limits import SessionEnded, SessionEnvironment, SessionLog
-from agentbench.trace.events import Actor
 from agentbench.workspace.diff.extract import ExtractedPatch
 
 _TICK_SEC = 0.05
@@ -66,11 +65,16 @@ def run_agent(
             attempt.agent_sec = time.monotonic() - start
             if proxy is not None:
                 proxy.close()
-        _log_end(attempt, ended, session)
+        stopped = session.is_over()
         sandbox.kill_processes()
         if metered_model is not None:
-            # Scorers run code that the agent wrote; it must not reach the model.
+            # What the agent left must not reach the model: neither its processes nor code that scorers run.
             metered_model.close()
+        end = session.ended
+        if end is not None and session.is_over() and not stopped:
+            # A breaker decided on the response to a request that the program had abandoned.
+            ended = AgentExit(end.code, end.rationale, end.evidence, end.rule)
+        attempt.log.append(ended.event(), "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness")
         attempt.record_usage("agent", sandbox.usage(), sandbox.denied_calls())
         if attempt.terms.judged_only:
             return None
@@ -166,19 +170,6 @@ def _close_at_deadline(metered_model: MeteredModel | None, session: Session) -> 
     finally:
         done.set()
         watcher.join()
-
-
-def _log_end(attempt: Attempt, ended: AgentExit, session: Session) -> None:
-    """Log how the agent phase ended.
-
-    A breaker may decide on the response to a request that the program has abandoned, until this event is logged.
-    """
-    known = session.is_over()
-    actor: Actor = "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness"
-    if not attempt.log.append(ended.event(), actor, unless=lambda: session.is_over() and not known):
-        end = session.ended
-        stop = ended if end is None else AgentExit(end.code, end.rationale, end.evidence, end.rule)
-        attempt.log.append(stop.event(), "harness")
 
 
 def _attribute_exit(ended: AgentExit, metered_model: MeteredModel | None, session: Session) -> AgentExit:
