@@ -107,4 +107,18 @@ def test_undumpable_is_pretended_for_a_listener_only(machine: Machine) -> None:
 
 
 def test_every_denied_call_has_a_class(machine: Machine) -> None:
-    assert set(machine.denied) | {machine.clone, machine.ioctl, machine.socket} == set(machine.classes)
+    by_argument = {machine.clone, machine.ioctl, machine.socket, *(rule.number for rule in machine.targets)}
+    assert set(machine.denied) | by_argument == set(machine.classes)
+
+
+def test_calls_that_name_the_command_server_are_refused(machine: Machine) -> None:
+    plain, notifying = assemble(machine), assemble(machine, notify=True)
+    for rule in machine.targets:
+        for index, value in rule.values:
+            before = [0] * index
+            for harmful in (value, 1 << 32 | value):  # the kernel reads only the low half of an id
+                assert decide(plain, machine.arch, rule.number, *before, harmful) == errno.EPERM, rule
+                counted = errno.EPERM if rule.is_signal else NOTIFY
+                assert decide(notifying, machine.arch, rule.number, *before, harmful) == counted, rule
+            for harmless in (0, 4321, 0xFFFF_FFFF, 1 << 32):
+                assert decide(plain, machine.arch, rule.number, *before, harmless) == ALLOW, rule

@@ -6,8 +6,11 @@ the command server applies a variant that notifies it of denied calls and of eve
 It denies what namespaces and missing capabilities already forbid, where the kernel's own check has had bugs (mounting,
 modules, keys, BPF, userfaultfd, io_uring, new namespaces), and what they do not cover: socket families outside of
 network namespaces (vsock reaches the hypervisor) and pushing characters into a terminal. `ptrace` stays allowed:
-debuggers and leak checkers need it, and it reaches only processes of the same sandbox, never the command server, which
-is undumpable.
+debuggers and leak checkers need it, and it reaches only processes of the same sandbox.
+
+Commands run as the same user as the command server, so the kernel would let them change its limits, its scheduling and
+its priority. The server has one thread, and its process, thread and group ids are all 1: every call that names 1 as its
+target is denied, and so is every call that names all processes of a user.
 """
 
 from __future__ import annotations
@@ -23,12 +26,23 @@ _ALLOW = 0x7FFF_0000
 _NOTIFY = 0x7FC0_0000
 _ERRNO = 0x0005_0000
 _NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24  # offsets in struct seccomp_data; arguments: low word, little endian
+_ARG_BYTES = 8
 _X32_BIT = 0x4000_0000
 
 _NEW_NAMESPACES = 0x7E02_0080  # NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _ALLOWED_FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
 _PR_SET_DUMPABLE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRule:
+    """Denies a call by its arguments."""
+
+    number: int
+    values: tuple[tuple[int, int], ...]
+    """(index of an argument, value): each pair denies the call. The kernel reads ids as 32 bits, and so does the filter."""
+    is_signal: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,8 @@ class Machine:
     seccomp: int
     socket: int
     denied: tuple[int, ...]
+    targets: tuple[TargetRule, ...]
+    """Denies calls that reach the command server."""
     classes: Mapping[int, str]
     """Number -> class of every call that is denied, always or for some arguments."""
     has_x32: bool = False
@@ -66,6 +82,33 @@ _DENIED = {
 }
 """Class -> names and numbers of denied calls, on x86_64 and on aarch64."""
 
+_SERVER_SIGNALS = (
+    "kill 62 129 0=1, tkill 200 130 0=1, tgkill 234 131 0=1 1=1, rt_sigqueueinfo 129 138 0=1, "
+    "rt_tgsigqueueinfo 297 240 0=1 1=1"
+)
+_SERVER_STATE = (
+    "prlimit64 302 261 0=1, sched_setparam 142 118 0=1, sched_setscheduler 144 119 0=1, "
+    "sched_setaffinity 203 122 0=1, sched_setattr 314 274 0=1, setpriority 141 140 0=2 1=1, ioprio_set 251 30 0=3 1=1, "
+    "ptrace 101 117 1=1, process_vm_readv 310 270 0=1, process_vm_writev 311 271 0=1, get_robust_list 274 100 0=1, "
+    "pidfd_open 434 434 0=1"
+)
+"""Calls that can name a process: numbers on x86_64 and aarch64, and the values of arguments that are denied.
+
+A first argument of 2 for `setpriority` and of 3 for `ioprio_set` selects all processes of a user. Calls on a descriptor
+of a process are not listed: `pidfd_open` is, and a folder of /proc only serves to send signals, which the server blocks.
+"""
+
+
+def _targets(column: int) -> tuple[TargetRule, ...]:
+    rules = []
+    for table in (_SERVER_SIGNALS, _SERVER_STATE):
+        for row in table.split(", "):
+            fields = row.split()
+            pairs = [pair.partition("=") for pair in fields[3:]]
+            values = tuple((int(index), int(value)) for index, _, value in pairs)
+            rules.append(TargetRule(int(fields[column]), values, is_signal=table is _SERVER_SIGNALS))
+    return tuple(rules)
+
 
 def _denied(column: int) -> dict[int, str]:
     """Return number -> class of the denied calls in a column of the table."""
@@ -75,9 +118,16 @@ def _denied(column: int) -> dict[int, str]:
 
 def _machine(column: int, **numbers: int) -> Machine:
     denied = _denied(column)
+    targets = _targets(column)
     by_argument = {numbers["clone"]: "namespaces", numbers["ioctl"]: "terminal", numbers["socket"]: "socket_family"}
+    by_argument |= {rule.number: "command_server" for rule in targets}
     return Machine(
-        denied=tuple(sorted(denied)), classes={**denied, **by_argument}, clone3=435, has_x32=column == 1, **numbers
+        denied=tuple(sorted(denied)),
+        targets=targets,
+        classes={**denied, **by_argument},
+        clone3=435,
+        has_x32=column == 1,
+        **numbers,
     )
 
 
@@ -147,6 +197,8 @@ def assemble(machine: Machine | None = None, *, notify: bool = False) -> bytes:
     # clone3 passes its flags in memory, which a filter cannot read. Callers fall back to clone.
     program.add(_JEQ, machine.clone3, if_false=1)
     program.answer(errno.ENOSYS)
+    for rule in machine.targets:
+        _deny_targets(program, rule)
     _deny_new_namespaces(program, machine)
     _deny_terminal_input(program, machine)
     _deny_socket_families(program, machine)
@@ -165,6 +217,19 @@ def _notify_of_programs(program: _Program, machine: Machine) -> None:
     program.load(_ARG1)
     program.add(_JEQ, 0, if_false=1)
     program.answer(0)
+    program.return_value(_ALLOW)
+
+
+def _deny_targets(program: _Program, rule: TargetRule) -> None:
+    program.add(_JEQ, rule.number, if_false=3 * len(rule.values) + 1)
+    for index, value in rule.values:
+        program.load(_ARG0 + _ARG_BYTES * index)
+        program.add(_JEQ, value, if_false=1)
+        if rule.is_signal:
+            # Honest programs do it by accident (`pkill python`), so it shows nothing and is not counted.
+            program.answer(errno.EPERM)
+        else:
+            program.deny(errno.EPERM)
     program.return_value(_ALLOW)
 
 

@@ -97,7 +97,7 @@ class Job:
         if not fork:
             actions = [(posix.POSIX_SPAWN_DUP2, fd, target) for fd, target in targets]
             self.pid = posix.posix_spawn(
-                self.program, argv, env, file_actions=actions, setsid=True, setsigdef=DEFAULT_SIGNALS
+                self.program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=DEFAULT_SIGNALS
             )
             return
         self.pid = posix.fork()
@@ -112,6 +112,7 @@ class Job:
             posix.setsid()
             for signal in DEFAULT_SIGNALS:
                 _signal.signal(signal, _signal.SIG_DFL)
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
             posix.execve(self.program, argv, env)
         except (OSError, ValueError) as error:
             posix.write(2, self.start_failure(error))

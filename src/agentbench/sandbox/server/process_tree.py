@@ -8,6 +8,11 @@ import time
 from agentbench.sandbox.server.job import Job
 
 KILL_SEC = 10.0
+MAX_REAPED = 1000
+"""Ended children that are collected in one turn."""
+MAX_GROWTHS = 100
+"""If new processes of a job appear this often while it is being killed, they fork faster than they are found. Then all
+processes are killed, also those of other jobs: that happens at once, and no fork escapes it."""
 MARKER = b"AB_COMMAND="
 
 
@@ -62,19 +67,20 @@ def send_signal(pid: int, signal: int) -> bool:
     return True
 
 
-def reap(jobs: dict[bytes, Job], grace_sec: float) -> None:
-    """Collect the exit status of every child that ended."""
-    while True:
+def reap(jobs: dict[bytes, Job], grace_sec: float) -> bool:
+    """Collect the exit status of children that ended. Return whether more may have ended: a flood does not delay the rest."""
+    for _ in range(MAX_REAPED):
         try:
             pid, status = posix.waitpid(-1, posix.WNOHANG)
         except OSError:
-            return
+            return False
         if not pid:
-            return
+            return False
         for job in jobs.values():
             if job.pid == pid and job.status is None:
                 job.status = status
                 job.grace_until = time.monotonic() + grace_sec
+    return True
 
 
 def has_processes(job: Job, jobs: dict[bytes, Job]) -> bool:
@@ -121,12 +127,17 @@ def kill_job(job: Job, jobs: dict[bytes, Job]) -> int:
         kill_all(jobs)
         return len(before) - (job.pid in before)
     killed: set[int] = set()
+    growths = 0
     deadline = time.monotonic() + KILL_SEC
     while time.monotonic() < deadline:
         alive = job_processes(job, jobs)
         if not alive:
             break
+        growths += not killed.issuperset(alive)
         killed.update(alive)
+        if growths > MAX_GROWTHS:
+            kill_all(jobs)
+            break
         for pid in alive:
             send_signal(pid, 9)
         reap(jobs, 0)

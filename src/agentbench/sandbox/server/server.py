@@ -1,7 +1,9 @@
 """The command server: PID 1 of a sandbox. Single-threaded; its stdin is the command channel.
 
 Rules, in order of importance:
-- It is PID 1, so no signal from inside can end it, and it is undumpable, so no process inside can read its memory.
+- It is PID 1, so no signal from inside can end it, and it is undumpable, so no process inside can read its memory. It
+  blocks the one signal that it handles, so a flood of signals cannot interrupt it. The system call filter denies calls
+  that would change its limits, scheduling or priority.
 - When a command has ended, the processes that it left get 0.1 s to exit and are then killed. With one job these are all
   other processes. With several, parent, session or the marker in the environment decide which job a process belongs to;
   a process that names no running job is killed with the first job that ends.
@@ -45,6 +47,8 @@ MEMORY_CHECK_SEC = 0.1
 DYING_SEC = 2.0
 """How long a killed process may take to free its memory before another is killed."""
 SIGINT, SIGCHLD = 2, 17
+SIGNAL_SET_BYTES, SIGNAL_INFO_BYTES = 128, 128
+SIGNALFD_FLAGS = posix.O_NONBLOCK | posix.O_CLOEXEC
 PR_SET_DUMPABLE = 4
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 SECCOMP_SET_MODE_FILTER, SECCOMP_NEW_LISTENER, SECCOMP_WAIT_KILLABLE = 1, 1 << 3, 1 << 5
@@ -54,7 +58,7 @@ if False:  # for type checkers; the imports would slow every sandbox's start
     from agentbench.sandbox.server.walker import Digests, Walk
     from agentbench.sandbox.server.writer import Batch
 
-    Handler = Callable[[int], None]
+    Handler = Callable[[int], object]
 
 
 class Server:
@@ -86,15 +90,13 @@ class Server:
         self.score_fd = posix.open("/proc/self/oom_score_adj", posix.O_RDWR)
         self.own_score = posix.read(self.score_fd, 16).strip()
         self.next_memory_check = 0.0
+        self.unreaped = False
+        """More children have ended than were collected in one turn."""
         self.dying = (0, 0.0)
 
     def serve(self) -> None:
-        wakeup_reader, wakeup_writer = posix.pipe()
-        for fd in (wakeup_reader, wakeup_writer):
-            posix.set_blocking(fd, False)
-        _signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
-        _signal.signal(SIGCHLD, lambda *_: None)
-        self.watch(wakeup_reader, select.EPOLLIN, lambda _: drain(wakeup_reader))
+        ended_children = block_child_signal()
+        self.watch(ended_children, select.EPOLLIN, lambda _: posix.read(ended_children, SIGNAL_INFO_BYTES))
         self.send([b"ready", sys.version.split()[0].encode(), self.observation_problem.encode()])
         while True:
             try:
@@ -108,7 +110,7 @@ class Server:
             handler = self.handlers.get(fd)
             if handler:
                 handler(event)
-        reap(self.jobs, GRACE_SEC)
+        self.unreaped = reap(self.jobs, GRACE_SEC)
         now = time.monotonic()
         if self.memory_limit and self.jobs and now >= self.next_memory_check:
             self.check_memory(now)
@@ -118,6 +120,8 @@ class Server:
             self.observer.flush()
 
     def poll_timeout(self) -> float:
+        if self.unreaped:
+            return 0
         if not self.jobs:
             return -1
         due = min(job.deadline if job.status is None else job.grace_until for job in self.jobs.values())
@@ -394,14 +398,6 @@ def usage() -> list[bytes]:
     return [number(len(alive)), number(sum(private_bytes(pid) for pid in alive)), number(cpu_us)]
 
 
-def drain(fd: int) -> None:
-    try:
-        while posix.read(fd, 512):
-            pass
-    except OSError:
-        pass
-
-
 def connect(path: str) -> int:
     import _socket  # noqa: PLC0415 - only used if the host listens at a path
 
@@ -411,11 +407,27 @@ def connect(path: str) -> int:
 
 
 def make_undumpable() -> None:
-    # The standard library has no binding for prctl, and all of ctypes would take 3 ms to load.
+    call_libc("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def block_child_signal() -> int:
+    """Block SIGCHLD and return a descriptor that is readable when a child has ended.
+
+    A handler would run for every signal: processes that send it without pause would leave the server no time.
+    """
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, (SIGCHLD,))
+    fd = call_libc("signalfd", -1, (1 << SIGCHLD - 1).to_bytes(SIGNAL_SET_BYTES, "little"), SIGNALFD_FLAGS)
+    if fd < 0:
+        raise OSError("the kernel has no signalfd")
+    return fd
+
+
+def call_libc(name: str, *arguments: int | bytes) -> int:
+    """Call a function that the standard library has no binding for. All of ctypes would take 3 ms to load."""
     import _ctypes  # noqa: PLC0415
 
-    prctl = _ctypes.dlsym(_ctypes.dlopen(None, 2), "prctl")  # type: ignore[arg-type]
-    _ctypes.call_function(prctl, (PR_SET_DUMPABLE, 0, 0, 0, 0))
+    function = _ctypes.dlsym(_ctypes.dlopen(None, 2), name)  # type: ignore[arg-type]
+    return _ctypes.call_function(function, arguments)  # type: ignore[no-any-return]
 
 
 def apply_filters(server: Server, options: dict[str, str]) -> None:
