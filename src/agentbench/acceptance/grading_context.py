@@ -96,6 +96,8 @@ class CheckOutcome:
     f2p_total: int = 0
     p2p_kept: int = 0
     p2p_total: int = 0
+    decoys: int = 0
+    """Required fail-to-pass tests that have a decoy test."""
     not_started: str = ""
     """Why the command could not be started; empty if it could."""
     starts_on_base: bool | None = None

@@ -112,7 +112,9 @@ def instance_dict(instance: Any) -> Mapping[Any, Any]:  # noqa: ANN401
 
 
 def node_id(node: Any) -> str:  # noqa: ANN401
-    found = own_attribute(node, "_nodeid")
+    """Return the id of a test or collector, which pytest 9.2 and later keep in an object of their own."""
+    structured = own_attribute(node, "_id")
+    found = own_attribute(node, "_nodeid") if structured is None else own_attribute(structured, "_str_cache")
     return found if type(found) is str else ""
 
 

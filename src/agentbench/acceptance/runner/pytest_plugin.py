@@ -23,18 +23,25 @@ FIRST_VERSION_WITH_PATH = 7
 
 
 def make_plugin(
-    callbacks: Mapping[str, Callable[..., Any]], canary: str, only: Collection[str], *, survey: bool
+    callbacks: Mapping[str, Callable[..., Any]],
+    canary: str,
+    only: Collection[str],
+    named: Collection[str],
+    *,
+    survey: bool,
 ) -> tuple[object, list[Any]]:
     """Return the plugin and its functions, which the runner monitor watches.
 
     `callbacks` are sealed functions by name, `canary` is the module of the canary tests, `only` are the tests to run if
-    not all. With `survey`, only canaries run.
+    not all, `named` are the functions whose tests keep their ids. With `survey`, only canaries run.
     """
     before_conftests, after_conftests = callbacks["before_conftests"], callbacks["after_conftests"]
     collected, collection_failed = callbacks["collected"], callbacks["collection_failed"]
     before_call, after_call = callbacks["before_call"], callbacks["after_call"]
     reported, status_text = callbacks["reported"], callbacks["status_text"]
     internal_error, finished = callbacks["internal_error"], callbacks["finished"]
+    rows: dict[int, tuple[Any, dict[str, int]]] = {}
+    """Parameter sets by identity, with the row of each parameter in its table. Empty once tests run."""
 
     class Plugin:
         __slots__ = ()
@@ -48,23 +55,29 @@ def make_plugin(
 
         @staticmethod
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, Any, None]:
+            yield
+            _note_rows(rows, metafunc)
+
+        @staticmethod
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_collection_modifyitems(
             session: pytest.Session, items: list[pytest.Item]
         ) -> Generator[None, Any, None]:
+            positions = _positions(items)  # before plugins reorder or deselect tests
             yield
-            ids = [_plain(item.nodeid) for item in items]
+            _add_positions(positions, items)
+            announced = [_make_opaque(item, positions, rows, named) for item in items]
+            rows.clear()
             if only:
-                items[:] = [item for item in items if item.nodeid in only]
+                items[:] = [item for item in items if item.nodeid in only or _function_id(_plain(item.nodeid)) in only]
             # Collecting runs whatever code under test may have put into pytest, so it happens here and
             # not in the recorder.
             canaries = list(_collected_items(_module_collector(session, canary)))
             names = [(_plain(item.nodeid), _plain(item.name)) for item in canaries]
             all_items = [*items, *canaries]
-            if survey:
-                items[:] = canaries
-            else:
-                _insert_canaries(items, canaries)
-            collected(session, all_items, ids, names)
+            _insert_canaries(items, canaries, alone=survey)
+            collected(session, all_items, announced, names)
 
         @staticmethod
         def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -83,7 +96,7 @@ def make_plugin(
         def pytest_runtest_logreport(report: pytest.TestReport) -> None:
             expected = hasattr(report, "wasxfail")
             outcome = _plain(report.outcome)
-            reason = "" if outcome == "passed" and not expected else _failure_reason(report)
+            reason = _failure_reason(report)
             report_type = type(report).__name__
             reported(_plain(report.nodeid), _plain(report.when), outcome, _plain(report_type), expected, reason)
 
@@ -122,14 +135,89 @@ def _collected_items(collector: pytest.Collector) -> Iterator[pytest.Item]:
             yield from _collected_items(node)
 
 
-def _insert_canaries(items: list[pytest.Item], canaries: list[pytest.Item]) -> None:
-    """Insert canaries first, last and between modules, so that module fixtures are not split."""
+def _insert_canaries(items: list[pytest.Item], canaries: list[pytest.Item], *, alone: bool) -> None:
+    """Insert canaries first, last and between modules, so that module fixtures are not split; or keep them `alone`."""
+    if alone:
+        items.clear()
     rng = random.SystemRandom()
     rng.shuffle(canaries)
     boundaries = [index for index in range(1, len(items)) if _module_id(items[index]) != _module_id(items[index - 1])]
     positions = [0, len(items), *(rng.choice([0, len(items), *boundaries]) for _ in canaries[2:])]
     for position, canary in sorted(zip(positions, canaries), key=lambda pair: -pair[0]):  # noqa: B905
         items.insert(position, canary)
+
+
+def _positions(items: list[pytest.Item]) -> dict[int, tuple[pytest.Item, int]]:
+    """Return the parametrised tests by identity, each with its position among the tests of its function."""
+    positions: dict[int, tuple[pytest.Item, int]] = {}
+    _add_positions(positions, items)
+    return positions
+
+
+def _add_positions(positions: dict[int, tuple[pytest.Item, int]], items: list[pytest.Item]) -> None:
+    """Add tests that have no position yet, after those that have one."""
+    counts: dict[str, int] = {}
+    for item, _ in positions.values():
+        function = _function_id(_plain(item.nodeid))
+        counts[function] = counts.get(function, 0) + 1
+    for item in items:
+        if id(item) not in positions and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            function = _function_id(_plain(item.nodeid))
+            counts[function] = counts.get(function, 0) + 1
+            positions[id(item)] = (item, counts[function] - 1)
+
+
+def _make_opaque(
+    item: Any,  # noqa: ANN401 - an item of any pytest version
+    positions: Mapping[int, tuple[Any, int]],
+    rows: Mapping[int, tuple[Any, dict[str, int]]],
+    named: Collection[str],
+) -> tuple[str, str, dict[str, int]]:
+    """Replace the part of a test's id that pytest derives from parameters by a position.
+
+    Return the new id, the old one, and the row of each parameter in its table.
+    """
+    old = _plain(item.nodeid)
+    function = _function_id(old)
+    if id(item) not in positions:
+        return old, old, {}
+    callspec = item.callspec
+    _, indices = rows.get(id(callspec), (None, {}))
+    if function in named or function == old:
+        return old, old, indices
+    position = f"#{positions[id(item)][1]}"
+    name = f"{_plain(item.name).split('[', 1)[0]}[{position}]"
+    new = f"{function}[{position}]"
+    markers = getattr(item.keywords, "_markers", {})
+    markers.pop(item.name, None)
+    markers[name] = True
+    vars(item).pop("location", None)  # computed from the name when it is first read
+    item.name = name
+    structured = getattr(item, "_id", None)  # instead of a string since pytest 9.2
+    if structured is None:
+        item._nodeid = new  # noqa: SLF001
+    else:
+        item._id = type(structured).parse(new)  # noqa: SLF001
+    object.__setattr__(callspec, "_idlist", [position])  # it is frozen in some versions
+    return new, old, indices
+
+
+def _function_id(nodeid: str) -> str:
+    """Return the id of a test without the part that pytest derives from parameters."""
+    file, separator, name = nodeid.partition("::")
+    return file + separator + name.split("[", 1)[0]
+
+
+def _note_rows(rows: dict[int, tuple[Any, dict[str, int]]], metafunc: Any) -> None:  # noqa: ANN401
+    """Note the rows of a function's parameters, which pytest 8 and later replace by positions afterwards."""
+    for callspec in getattr(metafunc, "_calls", ()):
+        rows[id(callspec)] = (callspec, {_plain(name): int(row) for name, row in callspec.indices.items()})
+
+
+def _selected(items: list[pytest.Item], only: Collection[str]) -> list[pytest.Item]:
+    if not only:
+        return items
+    return [item for item in items if not {_plain(item.nodeid), _function_id(_plain(item.nodeid))}.isdisjoint(only)]
 
 
 def _module_id(item: pytest.Item) -> str:
@@ -150,7 +238,9 @@ def _error_text(error: object) -> str:
 
 
 def _failure_reason(report: pytest.TestReport) -> str:
-    """Return in a line or two where and why a test failed or was skipped."""
+    """Return in a line or two where and why a test failed or was skipped; empty if it simply passed."""
+    if report.passed and not hasattr(report, "wasxfail"):
+        return ""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
         return _plain(f"{_failure_location(report.longrepr, crash)}: {crash.message}")[:MAX_TEXT]

@@ -145,7 +145,7 @@ def prepare() -> Callable[..., int]:
     }
     survey = job["mode"] == "survey"
     plugin, functions = load("pytest_plugin").make_plugin(
-        callbacks, job["canary"], frozenset(job.get("only", ())), survey=survey
+        callbacks, job["canary"], frozenset(job["only"]), frozenset(job["named"]), survey=survey
     )
     monitor.set_entry_points(functions, reentrancy_guard.guard.__code__)
     PYTEST_CALL[:] = [session.pytest_arguments(job), [plugin]]

@@ -404,7 +404,7 @@ def _item_state(item: Any) -> tuple[Any, ...]:  # noqa: ANN401
     function = instance_dict(item).get("_obj")
     if type(function) is MethodType:
         function = function.__func__
-    owners = [own_attribute(item, key) for key in ("config", "session", "parent")]
+    owners = [own_attribute(item, key) for key in ("config", "session", "parent", "_id")]
     return (type(item), node_id(item), sorted(_hiding_attributes(item)), [id(owner) for owner in owners], function)
 
 

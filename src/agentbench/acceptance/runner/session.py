@@ -42,7 +42,7 @@ class Recorder:
         self._send = send
         self._monitor = monitor
         self._fail_to_pass = frozenset(job["closely"])
-        """Fail-to-pass tests: the runner is checked at every step of these."""
+        """Functions with fail-to-pass tests: the runner is checked at every step of these."""
         self._canaries: set[str] = set()
         self._raised: set[str] = set()
         """Tests whose call raised an exception, recorded where it came out."""
@@ -81,13 +81,17 @@ class Recorder:
             self._send("conftest", error)
 
     def collected(
-        self, session: pytest.Session, all_items: list[pytest.Item], ids: list[str], canaries: list[tuple[str, str]]
+        self,
+        session: pytest.Session,
+        all_items: list[pytest.Item],
+        announced: list[tuple[str, str, dict[str, int]]],
+        canaries: list[tuple[str, str]],
     ) -> None:
         # Check before reading anything: objects that code under test has changed by now must not be called.
         self.check_runner()
         self._check_callers()
-        for nodeid in ids:
-            self._send("item", nodeid)
+        for opaque, nodeid, rows in announced:
+            self._send("item", opaque, nodeid, rows)
         self._canaries = {nodeid for nodeid, _ in canaries}
         for nodeid, name in canaries:
             self._send("canary", nodeid, name)
@@ -123,7 +127,7 @@ class Recorder:
         self._check_callers()
         self._raised.discard(nodeid)  # a plugin that repeats failing tests may have run it before
         self._report_changes(self._monitor.item_changes(item))
-        if nodeid in self._fail_to_pass:
+        if _function_id(nodeid) in self._fail_to_pass:
             self.check_runner(testing=True)
 
     def after_call(self, item: pytest.Item, nodeid: str, raised: bool) -> None:  # noqa: FBT001
@@ -173,12 +177,22 @@ class Recorder:
     def _check_regularly(self, nodeid: str) -> None:
         """Check after each of the first tests and regularly after that, and always after fail-to-pass tests."""
         self._steps += 1
-        if self._steps <= FIRST_TESTS or self._steps % CHECK_INTERVAL == 0 or nodeid in self._fail_to_pass:
+        if (
+            self._steps <= FIRST_TESTS
+            or self._steps % CHECK_INTERVAL == 0
+            or _function_id(nodeid) in self._fail_to_pass
+        ):
             self.check_runner(testing=True)
 
     def _report_changes(self, changed: list[str]) -> None:
         if changed:
             self._send("changed", changed[:50])
+
+
+def _function_id(nodeid: str) -> str:
+    """Return the id of a test without its position among the tests of its function."""
+    file, separator, name = nodeid.partition("::")
+    return file + separator + name.split("[", 1)[0]
 
 
 def _config_paths(config: Any) -> tuple[str, str]:  # noqa: ANN401 - a config of any pytest version

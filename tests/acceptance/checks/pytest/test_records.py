@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.acceptance.checks.pytest.decide import decide_run
+from agentbench.acceptance.checks.pytest.item_ids import CollectedItem, IdMap
 from agentbench.acceptance.checks.pytest.records import read_transcript
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, draw_canaries
@@ -29,6 +30,10 @@ def report(
     return ["report", test, when, outcome, kind, x, "" if outcome == "passed" else "why"]
 
 
+def item(test: str, given: str | None = None, **rows: object) -> Record:
+    return ["item", test, test if given is None else given, rows]
+
+
 def passing(test: str) -> list[Record]:
     return [report(test, when=when) for when in ("setup", "call", "teardown")]
 
@@ -40,6 +45,7 @@ def failing(test: str) -> list[Record]:
 def records_of(*tests: list[Record], canaries: bool = True) -> list[Record]:
     records: list[Record] = [["start", "3.11"], ["config", "/w", "", "/w"]]
     records += [["canary", f"::test_c.py::{name}", name] for name in ("c1", "c2", "c3")]
+    records += [item(test) for test in dict.fromkeys(str(record[1]) for test in tests for record in test)]
     for test in tests:
         records += test
     if canaries:
@@ -167,7 +173,7 @@ def test_timeout_states_duration_and_limit() -> None:
 @pytest.mark.req("E-06")
 @pytest.mark.parametrize("phases", [("setup",), ("setup", "call")])
 def test_unfinished_run_names_the_running_test(phases: tuple[str, ...]) -> None:
-    cut = [*records_of(passing("t::old"))[:-2], *(report("t::new", when=when) for when in phases)]
+    cut = [*records_of(passing("t::old"))[:-2], item("t::new"), *(report("t::new", when=when) for when in phases)]
     assert decided(lines(cut), None, timed_out=True)[1] == "timed out after 1.5 s (limit 60 s), in t::new"
     assert decided(lines(cut), 0)[1] == "the test run did not finish: exit status 0, in t::new"
     canary = [*records_of(passing("t::old"), canaries=False)[:-2], report("::test_c.py::c1", when="setup")]
@@ -187,8 +193,8 @@ def test_no_bytes_crash_the_reader_or_pass(noise: bytes) -> None:
 
 @given(st.text(), st.text())
 def test_test_ids_stay_unchanged(test: str, why: str) -> None:
-    transcript = read_transcript(lines([["item", test], ["uncollected", "f", why]]), NONCE)
-    assert transcript.items == [test.encode("utf-8", "backslashreplace").decode()]
+    transcript = read_transcript(lines([item(test), ["uncollected", "f", why]]), NONCE)
+    assert [item.id for item in transcript.items] == [test.encode("utf-8", "backslashreplace").decode()]
     json.dumps(transcript.uncollected, ensure_ascii=False).encode()
 
 
@@ -229,3 +235,27 @@ def test_canary_tests_are_random() -> None:
     assert first.module != second.module
     assert not first.failing & second.failing
     assert len(first.failing) == 5
+
+
+def test_results_of_opaque_ids_are_mapped_to_real_ids() -> None:
+    side = lines([item("t::x[#0]", "t::x[2.5]", value=0), item("t::x[#1]", "t::x[9]"), *passing("t::x[#0]")])
+    transcript = read_transcript(side, NONCE, IdMap({"t::x": ("t::x[2.5]", "t::x[3.5]")}, frozenset({"t::x[3.5]"})))
+    assert transcript.outcomes() == {"t::x[2.5]": "passed", "t::x[3.5]": "missing"}
+    assert transcript.items[0] == CollectedItem("t::x[2.5]", "t::x[#0]", {"value": 0})
+
+
+def test_reports_of_tests_that_were_not_collected_do_not_count() -> None:
+    side = lines([item("t::x[#0]", "t::x[2.5]"), *passing("t::x[2.5]"), *passing("t::y")])
+    assert read_transcript(side, NONCE).outcomes() == {"t::x[2.5]": "missing"}
+
+
+def test_two_tests_with_one_id_do_not_pass() -> None:
+    twice = [item("t::x[#0]", "t::x[1]"), item("t::x[#1]", "t::x[1]")]
+    side = lines([*twice, *passing("t::x[#0]"), *passing("t::x[#1]")])
+    assert read_transcript(side, NONCE).outcomes() == {"t::x[1]": "broken"}
+
+
+@pytest.mark.parametrize("rows", [{"x": "1"}, {"x": None}, {"x": [1]}])
+def test_rows_that_are_not_numbers_are_ignored(rows: dict[str, object]) -> None:
+    (collected,) = read_transcript(lines([["item", "t::x", "t::x", rows]]), NONCE).items
+    assert collected.indices == {}

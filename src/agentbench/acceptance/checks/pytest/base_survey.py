@@ -125,7 +125,7 @@ def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Su
         rootdir=transcript.rootdir,
         confcutdir=transcript.confcutdir,
         inifile=posixpath.relpath(transcript.inifile, context.spec.workdir) if transcript.inifile else None,
-        items=tuple(transcript.items),
+        items=tuple(item.id for item in transcript.items),
         uncollected=transcript.uncollected,
         passing_canary=passing_canary_passed(transcript, run.canaries),
         behaviour=transcript.behaviour(),

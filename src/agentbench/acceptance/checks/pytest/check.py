@@ -6,8 +6,9 @@ import copy
 import dataclasses
 import posixpath
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict
 
@@ -29,6 +30,7 @@ from agentbench.acceptance.checks.pytest.base_survey import (
     survey,
 )
 from agentbench.acceptance.checks.pytest.decide import OPEN_DATA, decide_run, run_findings
+from agentbench.acceptance.checks.pytest.item_ids import IdMap, function_id
 from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, interpreter_path, run_pytest, workspace_interpreter
 from agentbench.acceptance.checks.pytest.runner_bundle import unpacked_bundle
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, requirement_from_base
@@ -80,14 +82,20 @@ def required_files(context: GradingContext, surveyed: Survey, requirement: Requi
 
 @dataclass(frozen=True, slots=True)
 class SelectedTests:
-    """A variant of the tree and the tests to run in it; `only` empty means all.
-
-    `mutated`: names of functions in test modules that may differ from those of the base repository.
-    """
+    """A variant of the tree and the tests to run in it."""
 
     tree: GradedTree
     only: tuple[str, ...] = ()
+    """Test ids; empty for all."""
     mutated: frozenset[str] = frozenset()
+    """Names of functions in test modules that may differ from those of the base repository."""
+    real_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Functions (`FILE::CLASS::test_x`), and the ids of their tests in order, as without decoys."""
+    altered: frozenset[str] = frozenset()
+    """Ids of tests whose parameters this tree changes, so that pytest gives them other ids. Their functions must be in
+    `real_ids`: results are mapped to these ids by position, and all others by the id that pytest gives them."""
+    named: frozenset[str] = frozenset()
+    """Functions whose tests keep their ids in the sandbox, because they use them."""
 
 
 class ReferenceReads(BaseModel):
@@ -165,9 +173,11 @@ class PytestCheck:
         pins = pins_of(self.candidate.context, self.survey, self.candidate.base)
         return dataclasses.replace(
             pins,
-            closely=self.requirement.fail_to_pass[:MAX_CLOSELY],
+            closely=_functions(self.requirement.fail_to_pass, MAX_CLOSELY),
             written=self._written(),
             only=tests.only,
+            id_map=IdMap(tests.real_ids, tests.altered),
+            named=tests.named,
             tests={
                 name: (file, {key: code for key, code in functions.items() if key not in tests.mutated})
                 for name, (file, functions) in pins.tests.items()
@@ -247,6 +257,17 @@ class PytestCheck:
             return tree.read(path, max_bytes=MAX_BEFORE) if path in self.candidate.base else b""
         except (OSError, TreeTooLarge):
             return b""
+
+
+def _functions(tests: Iterable[str], limit: int) -> tuple[str, ...]:
+    """Return functions that together have at most `limit` of the tests."""
+    counts = Counter(function_id(test) for test in tests)
+    chosen = []
+    for function, count in counts.items():
+        if count <= limit:
+            limit -= count
+            chosen.append(function)
+    return tuple(chosen)
 
 
 def run_plain(tests: PytestCheck, step: CheckStep) -> CheckOutcome:

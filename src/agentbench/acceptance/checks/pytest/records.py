@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
+from agentbench.acceptance.checks.pytest.item_ids import CollectedItem, IdMap
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries
 
 MAX_LINE = 4 * 1024 * 1024
@@ -89,8 +90,9 @@ class AuditEvent:
 
 @dataclass(slots=True)
 class Transcript:
-    """The report of the pinned runner about one run."""
+    """The report of the pinned runner about one run. Its test ids are real ids."""
 
+    id_map: IdMap = field(default_factory=IdMap)
     started: bool = False
     no_pytest: str = ""
     names: list[str] = field(default_factory=list)
@@ -105,7 +107,10 @@ class Transcript:
     rootdir: str = ""
     inifile: str = ""
     confcutdir: str = ""
-    items: list[str] = field(default_factory=list)
+    items: list[CollectedItem] = field(default_factory=list)
+    """All tests that the command selects, in the order in which they run."""
+    announced: dict[str, str] = field(default_factory=dict)
+    """Ids inside the sandbox, and the real ids. Reports with other ids do not count."""
     uncollected: dict[str, str] = field(default_factory=dict)
     canaries: dict[str, str] = field(default_factory=dict)
     tests: dict[str, TestRecord] = field(default_factory=dict)
@@ -131,7 +136,7 @@ class Transcript:
         """Outcome by test id, without canary tests."""
         outcomes = {test: record.outcome for test, record in self.tests.items() if test not in self.canaries}
         for item in self.items:
-            outcomes.setdefault(item, "missing")
+            outcomes.setdefault(item.id, "missing")
         return outcomes
 
     def counted(self, neutral: Collection[str]) -> dict[str, str]:
@@ -143,9 +148,9 @@ class Transcript:
         return {**self.outcomes(), **dict.fromkeys(fixed, "xpassed")}
 
 
-def read_transcript(data: bytes, nonce: str) -> Transcript:
+def read_transcript(data: bytes, nonce: str, id_map: IdMap | None = None) -> Transcript:
     """Read the bytes of the side channel."""
-    transcript = Transcript()
+    transcript = Transcript(id_map or IdMap())
     expected = 0
     for raw in data.split(b"\n"):
         if not raw:
@@ -176,6 +181,8 @@ def _encodable(value: Value) -> Value:
     """Escape names that are not UTF-8: they come as lone surrogates, which a log cannot store."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {str(_encodable(key)): _encodable(part) for key, part in value.items()}
     return [_encodable(part) for part in value] if isinstance(value, list) else value
 
 
@@ -226,13 +233,20 @@ def _take_surroundings(transcript: Transcript, record: list[Value]) -> None:
 
 def _take_test(transcript: Transcript, record: list[Value]) -> None:
     match record:
-        case ["item", str(test)]:
-            transcript.items.append(test)
+        case ["item", str(opaque), str(given), dict(indices)]:
+            rows = {name: row for name, row in indices.items() if isinstance(row, int)}
+            item = CollectedItem(transcript.id_map.real_id(opaque, given), opaque, rows)
+            transcript.items.append(item)
+            transcript.announced.setdefault(opaque, item.id)
         case ["canary", str(test), str(name)]:
             transcript.canaries[test] = name
+            transcript.announced[test] = test
         case ["uncollected", str(test), str(why)]:
             transcript.uncollected[test] = why
-        case ["report", str(test), str(when), str(outcome), str(kind), bool(expected), str(why)]:
+        case ["report", str(opaque), *_] if opaque not in transcript.announced:
+            pass
+        case ["report", str(opaque), str(when), str(outcome), str(kind), bool(expected), str(why)]:
+            test = transcript.announced[opaque]
             report = transcript.tests.setdefault(test, TestRecord())
             report.expected_failure |= expected
             if kind == OWN_REPORT:

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agentbench.acceptance.checks.pytest.item_ids import IdMap
 from agentbench.acceptance.checks.pytest.records import Transcript, read_transcript
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, RunnerBundle
 from agentbench.acceptance.replica import ENV
@@ -51,11 +52,14 @@ class Pins:
     conftests: tuple[str, ...] = ()
     """Those of the base repository, as paths in the sandbox."""
     closely: tuple[str, ...] = ()
-    """Fail-to-pass tests: the runner is inspected around every one of them."""
+    """Functions with fail-to-pass tests: the runner is inspected around every one of these tests."""
     written: tuple[str, ...] = ()
     """Python files of the patch, relative to the workspace: code under test whatever their names."""
     only: tuple[str, ...] = ()
     """Tests to run; empty for all that the command collects."""
+    id_map: IdMap = field(default_factory=IdMap)
+    named: frozenset[str] = frozenset()
+    """Functions whose tests keep their ids in the sandbox, because they use them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,25 @@ def run_pytest(
     """
     nonce = secrets.token_hex(16)
     exit_expected = 64 + secrets.randbelow(50)
+    job = {"nonce": nonce, "exit": exit_expected, **_job(spec, command, bundle, pins)}
+    runner = Command(
+        # -s, -S and no PYTHONPATH: nothing in the workspace is importable until the runner allows it. Not -I, which
+        # would also ignore variables that the contract declares, such as PYTHONHASHSEED.
+        argv=(interpreter_path(spec, command), "-s", "-S", *command.options, bundle.runner),
+        cwd=spec.workdir,
+        env={**ENV, **command.env, "PYTHONPATH": ""},
+        timeout_sec=timeout_sec,
+        stdin=json.dumps(job).encode(),
+        side_channel=True,
+        side_bytes=SIDE_BYTES,
+    )
+    completed = sandbox.run(runner)
+    transcript = read_transcript(completed.side, nonce, pins.id_map if pins else None)
+    return PytestRun(completed, transcript, bundle.canaries, exit_expected)
+
+
+def _job(spec: SandboxSpec, command: PytestCommand, bundle: RunnerBundle, pins: Pins | None) -> dict[str, object]:
+    """Return the job of the runner. Code under test may find it, so no test id in it contains a parameter."""
     python_path = command.env.get("PYTHONPATH", spec.env.get("PYTHONPATH", ""))
     pinned = pins or Pins()
     configuration = {
@@ -101,10 +124,8 @@ def run_pytest(
         "rootdir": pinned.rootdir,
         "confcutdir": pinned.confcutdir,
     }
-    job = {
+    return {
         "mode": "survey" if pins is None else "run",
-        "nonce": nonce,
-        "exit": exit_expected,
         "workspace": spec.workdir,
         "cwd": posixpath.join(spec.workdir, command.folder),
         "module": command.imports_cwd,
@@ -122,23 +143,11 @@ def run_pytest(
         "guarded": pinned.guarded,
         "closely": pinned.closely,
         "written": pinned.written,
-        "only": pinned.only,
+        "only": pinned.id_map.selection(pinned.only),
+        "named": sorted(pinned.named),
         "cache": f"/tmp/{secrets.token_hex(6)}",
         "canary": bundle.canary_file,
     }
-    runner = Command(
-        # -s, -S and no PYTHONPATH: nothing in the workspace is importable until the runner allows it. Not -I, which
-        # would also ignore variables that the contract declares, such as PYTHONHASHSEED.
-        argv=(interpreter_path(spec, command), "-s", "-S", *command.options, bundle.runner),
-        cwd=spec.workdir,
-        env={**ENV, **command.env, "PYTHONPATH": ""},
-        timeout_sec=timeout_sec,
-        stdin=json.dumps(job).encode(),
-        side_channel=True,
-        side_bytes=SIDE_BYTES,
-    )
-    completed = sandbox.run(runner)
-    return PytestRun(completed, read_transcript(completed.side, nonce), bundle.canaries, exit_expected)
 
 
 def workspace_interpreter(spec: SandboxSpec, command: PytestCommand) -> str | None:
