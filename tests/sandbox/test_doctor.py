@@ -14,8 +14,9 @@ from agentbench.cli.cache import command as cache
 from agentbench.cli.doctor import command as doctor
 from agentbench.cli.doctor import headline
 from agentbench.core.command import Completed, Stream
-from agentbench.sandbox.doctor import BackendHealth, IsolationCheck, _probe_isolation
+from agentbench.sandbox.doctor import BackendHealth, IsolationCheck, _probe_isolation, check_backend
 from agentbench.sandbox.protocol import Backend, LimitReport, Prepared
+from tests.sandbox.conftest import require_docker
 
 pytestmark = pytest.mark.component
 
@@ -55,6 +56,21 @@ def test_doctor_reports_backends_limits_isolation_and_tools(invoke: Invoke, monk
     assert any("index.invalid" in address for address in report["index"]["registries"])
     assert report["pythons"]
     assert report["tools"]["git"]
+
+
+@pytest.mark.parametrize("name", ["bwrap", "docker"])
+def test_doctor_names_the_protection_of_the_command_server(name: str, state: Path) -> None:
+    if name == "docker":
+        require_docker()
+    checks = {check.name: check for check in check_backend(name, state).checks}
+    protected = IsolationCheck("command server: control", ok=True, detail="system call rules by argument")
+    assert checks[protected.name] == protected
+
+
+def test_doctor_says_what_of_the_command_server_can_be_changed(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbench.sandbox.seccomp.MACHINES", {})  # as on a CPU architecture without a filter
+    weak = {check.name: check.detail for check in check_backend("bwrap", state).weak}
+    assert weak["command server: control"].startswith("its limits, scheduling, processors, priority")
 
 
 @pytest.mark.req("M-02b")

@@ -18,6 +18,7 @@ import typing_extensions
 import agentbench
 from agentbench.process import run_host
 from agentbench.sandbox.environments import interpreter as interpreters
+from tests.sandbox import server_attacks
 
 pytestmark = pytest.mark.component
 
@@ -35,6 +36,7 @@ def folder() -> Iterator[Path]:
         shutil.copytree(Path(str(package.__file__)).parent, folder / "lib" / package.__name__, ignore=ignore)
     shutil.copy(typing_extensions.__file__, folder / "lib")
     shutil.copy(Path(__file__).with_name("user_checks.py"), folder / "checks.py")
+    shutil.copy(server_attacks.__file__, folder / "server_attacks.py")
     source = folder / "source"
     (source / "folder").mkdir(parents=True)
     (source / "folder/old").write_text("old\n")
@@ -73,6 +75,7 @@ def test_isolation_and_limits_without_root(report: dict[str, object]) -> None:
     assert report["prepared"] == "made\nagain\n/home/agent/home-file"
     assert report["changed"] == ["folder/old"]
     assert report["refused"] == ""
+    assert report["attacks"] == "tried"
     assert report["network"] == "['lo']"
     assert 5 < int(str(report["forks"])) < 40
     assert report["bomb"] in ([137, True], [1, True])

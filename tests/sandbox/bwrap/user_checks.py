@@ -40,8 +40,8 @@ def main() -> None:
 
 
 def observe(sandbox: Sandbox) -> dict[str, object]:
-    def out(line: str, timeout_sec: float = 30) -> str:
-        done = sandbox.run(Command(line=line, timeout_sec=timeout_sec))
+    def out(line: str, stdin: bytes = b"") -> str:
+        done = sandbox.run(Command(line=line, stdin=stdin, timeout_sec=30))
         return (done.stdout.kept + done.stderr.kept).decode(errors="replace").strip()
 
     forks = "import os, time\nn = 0\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(60)\n        n += 1\nexcept OSError: print(n)"
@@ -52,6 +52,7 @@ def observe(sandbox: Sandbox) -> dict[str, object]:
         "refused": out(
             "for c in 'mount -t tmpfs x /tmp' 'unshare -U true' 'cat /etc/shadow' 'ls /root'; do $c 2>/dev/null && echo $c; done; true"
         ),
+        "attacks": out("python3 -", Path(__file__).with_name("server_attacks.py").read_bytes()),
         "network": out("python3 -c 'import socket; print([n for _, n in socket.if_nameindex()])'"),
         "fill": out("head -c 80M /dev/zero > /tmp/fill; rm -f /tmp/fill"),
         "forks": out(f"python3 -c '{forks}'"),

@@ -8,8 +8,10 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import resource
 import socket
 import sys
+from collections.abc import Callable
 
 _SYSCALLS = {
     "x86_64": {"keyctl": 250, "bpf": 321, "userfaultfd": 323, "perf_event_open": 298, "io_uring_setup": 425},
@@ -24,8 +26,8 @@ def report(name: str, weak: str, fine: str) -> None:
     sys.stdout.write(f"{'weak' if weak else 'ok'}\t{name}\t{(weak or fine)[:200]}\n")
 
 
-def status() -> dict[str, str]:
-    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+def status(pid: str = "self") -> dict[str, str]:
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
         return {key: value.strip() for key, _, value in (line.partition(":") for line in file)}
 
 
@@ -108,8 +110,6 @@ def _creates(folder: str) -> bool:
 def check_visibility() -> None:
     others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
     report("processes", f"{len(others)} others visible" if len(others) > 4 else "", "only its own are visible")
-    exposed = [name for name in ("mem", "environ", "maps") if readable(f"/proc/1/{name}")]
-    report("command server", f"its {', '.join(exposed)} readable" if exposed else "", "not readable")
     names = [name for _, name in socket.if_nameindex()]
     report("network", f"interfaces {', '.join(names)}" if names not in ([], ["lo"]) else "", "loopback only")
     try:
@@ -118,6 +118,34 @@ def check_visibility() -> None:
         report("hypervisor socket", "", "refused")
     else:
         report("hypervisor socket", "can be created", "")
+
+
+def check_command_server() -> None:
+    """Try to read the server's memory and to change its state. A change that succeeds sets what is already set."""
+    exposed = [name for name in ("mem", "environ", "maps", "fd") if readable(f"/proc/1/{name}")]
+    report("command server: memory", f"its {', '.join(exposed)} readable" if exposed else "", "not readable")
+    nice = os.getpriority(os.PRIO_PROCESS, 1)
+    changes = {
+        "limits": lambda: resource.prlimit(1, resource.RLIMIT_CORE, resource.getrlimit(resource.RLIMIT_CORE)),
+        "scheduling": lambda: os.sched_setscheduler(1, os.sched_getscheduler(1), os.sched_getparam(1)),
+        "processors": lambda: os.sched_setaffinity(1, os.sched_getaffinity(1)),
+        "priority": lambda: os.setpriority(os.PRIO_PROCESS, 1, nice),
+        "priority by group": lambda: os.setpriority(os.PRIO_PGRP, 1, nice),
+        "priority by user": lambda: os.setpriority(os.PRIO_USER, os.getuid(), nice),
+        "signals": lambda: os.kill(1, 0),
+    }
+    changed = [name for name, change in changes.items() if not _is_refused(change)]
+    same_user = status("1")["Uid"] == status()["Uid"]
+    protection = "system call rules by argument" if same_user else "another user"
+    report("command server: control", f"its {', '.join(changed)} can be changed" if changed else "", protection)
+
+
+def _is_refused(change: Callable[[], object]) -> bool:
+    try:
+        change()
+    except OSError:
+        return True
+    return False
 
 
 def check_sizes(limit_mb: int) -> None:
@@ -132,6 +160,7 @@ def main() -> None:
     check_privileges()
     check_host_access()
     check_visibility()
+    check_command_server()
     if int(sys.argv[1]):
         check_sizes(int(sys.argv[1]))
 
