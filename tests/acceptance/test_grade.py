@@ -14,7 +14,9 @@ from agentbench.acceptance.collect import collect
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import GradingContext, Unlogged
 from agentbench.contract.lock import LockedCheck
-from agentbench.core.errors import SandboxError
+from agentbench.core.command import Completed
+from agentbench.core.errors import SandboxError, SandboxLost
+from agentbench.core.host_evidence import HostEvidence
 from agentbench.core.reasons import Assurance, Gate, Outcome
 from agentbench.sandbox.protocol import Backend, Prepared, Sandbox, SandboxSpec
 from agentbench.trace import events
@@ -214,6 +216,64 @@ def test_harness_error_is_never_a_failure(tasks: TaskFactory, tmp_path: Path, or
         assert event.why == "not run: G2 undecided"
     else:
         assert "harness error: the sandbox did not start" in event.why
+
+
+class _Losing(_Failing):
+    """A backend whose sandboxes, after a given number, are lost as soon as a command runs in them."""
+
+    def __init__(self, context: GradingContext, evidence: HostEvidence, *, after: int = 0, lost: int = 99) -> None:
+        super().__init__(context, after)
+        self._evidence = evidence
+        self._lost = lost
+
+    @contextmanager
+    def open(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
+        self._left -= 1
+        with self._backend.open(spec, prepared) as sandbox:
+            if self._left < 0 < self._lost:
+                self._lost -= 1
+
+                def lose(*_: object, **__: object) -> Completed:
+                    raise SandboxLost("the sandbox was lost", sandbox=sandbox.id, evidence=self._evidence)
+
+                for name in ("run", "start"):
+                    setattr(sandbox, name, lose)
+            yield sandbox
+
+
+def losing(context: GradingContext, evidence: HostEvidence, *, after: int = 0, lost: int = 99) -> GradingContext:
+    return dataclasses.replace(context, backend=cast("Backend", _Losing(context, evidence, after=after, lost=lost)))
+
+
+@pytest.mark.req("G-01", "G-14")
+@pytest.mark.parametrize("oracle", [{}, {"build": "true"}, {"static": ["true"]}], ids=["check", "build", "static"])
+def test_lost_sandbox_is_a_failure_unless_the_host_had_trouble(
+    tasks: TaskFactory, tmp_path: Path, oracle: dict[str, object]
+) -> None:
+    context = shell_task(tasks, tmp_path, oracle)
+    for evidence, outcome, blame in (
+        (HostEvidence(), Outcome.FAIL, "candidate"),
+        (HostEvidence(manager="gone"), Outcome.ERROR, "host"),
+    ):
+        logged = dataclasses.replace(context, log=Unlogged())
+        graded = grade(patch_of(context, NEW), losing(logged, evidence))
+        assert [result.outcome for result in graded.checks] == [outcome]
+        assert {event.blame for event in payloads(logged, events.SandboxLost)} == {blame}
+        why = graded.steps[-1].why if oracle else graded.checks[0].decided.why
+        assert ("the host shows no trouble: memory unknown" in why) == (outcome is Outcome.FAIL)
+        assert ("trouble of the host: the process that owns the sandbox is gone" in why) == (outcome is Outcome.ERROR)
+
+
+@pytest.mark.req("G-14")
+def test_check_is_retried_once_after_trouble_of_the_host(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = shell_task(tasks, tmp_path)
+    graded = grade(patch_of(context, NEW), losing(context, HostEvidence(manager="gone"), lost=1))
+    assert graded.accepted
+    steps = payloads(context, events.TestsFinished)
+    assert [(step.step, step.outcome) for step in steps] == [
+        ("plain", Outcome.ERROR),
+        ("plain-retried", Outcome.PASS),
+    ]
 
 
 @pytest.mark.req("G-08")

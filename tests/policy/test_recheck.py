@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentbench.core.host_evidence import HostEvidence
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.budget import Budget
 from agentbench.policy.monitors import PolicyMonitor
 from agentbench.policy.rule_engine import Limits
-from agentbench.trace.events import Intervention, MonitorAlert, Payload, Termination
+from agentbench.trace.events import AcceptanceCheck, Intervention, MonitorAlert, Payload, SandboxLost, Termination
 from tests.policy.test_breakers import NEAR_MISSES, TRIPS, Scenario
 from tests.policy.traces import ScriptedTrace, TraceEvent, limits
 
@@ -228,3 +231,43 @@ def test_recheck_confirms_near_misses() -> None:
         scenario(trace)
         trace.end()
         assert trace.recheck() == []
+
+
+HOST_TROUBLE = HostEvidence(manager="gone")
+
+
+def lost(blame: Literal["candidate", "host"], host: HostEvidence, phase: Literal["agent", "grading"]) -> SandboxLost:
+    return SandboxLost(phase=phase, sandbox="s", why="it ended", host=host, blame=blame)
+
+
+def decided(outcome: Outcome) -> AcceptanceCheck:
+    return AcceptanceCheck(
+        check_id="unit", layer="unit", mandatory=True, outcome=outcome, why="", command="pytest", started_at="",
+        duration_us=0, ceiling_us=0, assurance="per_test", stdout_sha256="", stderr_sha256="",
+    )  # fmt: skip
+
+
+@pytest.mark.req("M-03b", "G-14")
+@pytest.mark.parametrize(
+    "payloads, problem",
+    [
+        ([lost("candidate", HostEvidence(), "agent"), ended(TerminationCode.SAFETY)], ""),
+        ([lost("host", HOST_TROUBLE, "agent"), ended(TerminationCode.SANDBOX_ERROR)], ""),
+        ([ended(TerminationCode.SAFETY)], "does not follow"),
+        ([lost("host", HOST_TROUBLE, "agent"), ended(TerminationCode.SAFETY)], "does not follow"),
+        ([lost("candidate", HostEvidence(), "agent"), ended(TerminationCode.SANDBOX_ERROR)], "explains no loss"),
+        ([lost("host", HostEvidence(), "agent")], "recomputed as candidate"),
+        ([lost("candidate", HOST_TROUBLE, "agent")], "recomputed as host"),
+        ([lost("candidate", HostEvidence(), "grading"), decided(Outcome.FAIL)], ""),
+        ([lost("candidate", HostEvidence(), "grading"), decided(Outcome.ERROR)], "broke its sandbox"),
+        ([lost("host", HOST_TROUBLE, "grading"), decided(Outcome.ERROR)], ""),
+        ([lost("host", HOST_TROUBLE, "grading"), decided(Outcome.PASS)], ""),
+    ],
+)
+def test_blame_for_lost_sandboxes_is_recomputed(payloads: list[Payload], problem: str) -> None:
+    trace = ScriptedTrace()
+    trace.call("run", command="ls")
+    trace.log += [TraceEvent(len(trace.log) + number, payload) for number, payload in enumerate(payloads, start=1)]
+    problems = trace.recheck()
+    assert len(problems) == bool(problem)
+    assert problem in "".join(problems)

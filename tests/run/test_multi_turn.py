@@ -48,6 +48,14 @@ def events(run: str, record: dict[str, Any], kind: type[Payload]) -> list[Any]:
 # --- several turns ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.req("G-14")
+def test_program_that_blocks_its_next_message_is_graded(tmp_path: Path, ab: Ab) -> None:
+    task = make_task(tmp_path / "t", more=TURNS)
+    record = ab.by_command(task, 'rm "$AB_BRIEFING"; mkdir -p "$AB_BRIEFING"').record
+    assert (record["run_status"], record["result"]["failure_reason"]) == ("failure", "TOOL_ERROR")
+    assert "cannot write /tmp/agentbench/briefing.md" in record["termination"]["rationale"]
+
+
 @pytest.mark.req("G-13")
 def test_program_runs_once_per_turn_and_is_graded_once(tmp_path: Path, ab: Ab) -> None:
     task = make_task(tmp_path / "t", more=TURNS + "scorers: [{name: all, type: file_exists, path: said.txt}]\n")

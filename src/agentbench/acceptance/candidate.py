@@ -12,8 +12,9 @@ from agentbench.acceptance.grading_context import GradingContext, StepResult
 from agentbench.acceptance.protected import GradedTree, Protection, compose
 from agentbench.acceptance.reference import reference_patch
 from agentbench.acceptance.replica import BUILD_TIMEOUT_SEC, declares_build, open_replica, run_build
+from agentbench.acceptance.sandbox_loss import attribute_loss
 from agentbench.core.command import Completed
-from agentbench.core.errors import HarnessError
+from agentbench.core.errors import AgentFault, HarnessError, SandboxBroken, SandboxLost
 from agentbench.core.reasons import Outcome
 from agentbench.sandbox.protocol import Mount, Sandbox
 from agentbench.trace.events import BuildFinished, BuildStarted
@@ -91,17 +92,29 @@ class Candidate:
         Raises:
             BuildFailed: the build did not pass.
             PatchInvalid: a path of the tree cannot be written.
+            SandboxBroken: the candidate's code ended the sandbox or made it stop answering.
             SandboxError: the sandbox failed.
         """
-        with open_replica(self.context, self.tree if tree is None else tree, mounts) as sandbox:
-            self.build(sandbox)
-            yield sandbox
+        name = ""
+        try:
+            with open_replica(self.context, self.tree if tree is None else tree, mounts) as sandbox:
+                name = sandbox.id
+                self.build(sandbox)
+                yield sandbox
+        except SandboxLost as lost:
+            # A driver's sandbox is no concern of this replica.
+            raise (self.attribute(lost) if lost.sandbox == name else lost) from lost
+
+    def attribute(self, lost: SandboxLost) -> SandboxBroken | SandboxLost:
+        """Return the error for a replica that was lost after it had been opened."""
+        return attribute_loss(lost, "grading", self.context.log)
 
     def build(self, sandbox: Sandbox) -> None:
         """Run the declared build.
 
         Raises:
-            BuildFailed: it did not pass. A sandbox failure in the first build counts as one, with outcome `error`.
+            BuildFailed: it did not pass. A sandbox failure in the first build counts as one: `fail` if the candidate's code
+                broke the sandbox, else `error`.
             SandboxError: the sandbox failed in a later build.
         """
         if self.build_step is None:
@@ -124,9 +137,16 @@ class Candidate:
                 else self._build_result(completed)
             )
         except HarnessError as error:
-            step = StepResult("build", Outcome.ERROR, f"harness error: {error.message}")
+            step = self.failed_step("build", error)
         events.step_finished(context, BuildFinished, step, completed)
         return step
+
+    def failed_step(self, step: str, error: HarnessError) -> StepResult:
+        """Return the result of a step during which the sandbox failed."""
+        fault = self.attribute(error) if isinstance(error, SandboxLost) else error
+        if isinstance(fault, AgentFault):
+            return StepResult(step, Outcome.FAIL, fault.message)
+        return StepResult(step, Outcome.ERROR, f"harness error: {fault.message}")
 
     def _build_result(self, completed: Completed) -> StepResult:
         return step_result(self.context, "build", self.context.loaded.task.oracle.build, completed, BUILD_TIMEOUT_SEC)
@@ -137,6 +157,10 @@ class Reference(Candidate):
 
     reference_file = None
 
+    def attribute(self, lost: SandboxLost) -> SandboxLost:
+        """Return the loss as it is: no code of a candidate ran."""
+        return lost
+
 
 class BaseCandidate(Candidate):
     """The base repository with the hidden files and no patch. It is compared with nothing."""
@@ -145,6 +169,10 @@ class BaseCandidate(Candidate):
 
     def __init__(self, context: GradingContext, base: Mapping[bytes, Entry]) -> None:
         super().__init__(context, base)
+
+    def attribute(self, lost: SandboxLost) -> SandboxLost:
+        """Return the loss as it is: no code of a candidate ran."""
+        return lost
 
     def build(self, sandbox: Sandbox) -> None:
         """Run the declared build and ignore its result: a base that does not build fails its checks, as it should."""

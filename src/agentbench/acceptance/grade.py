@@ -34,7 +34,7 @@ from agentbench.acceptance.replica import NONE, STATIC_TIMEOUT_SEC, base_entries
 from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.contract.schema import Check
 from agentbench.core.command import Completed
-from agentbench.core.errors import HarnessError, PatchInvalid, TaskError
+from agentbench.core.errors import AgentFault, HarnessError, PatchInvalid, TaskError
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Gate, Outcome
 from agentbench.sandbox.protocol import Sandbox
@@ -138,27 +138,28 @@ def _run_static(candidate: Candidate) -> tuple[StepResult, ...]:
         with candidate.replica() as sandbox:
             # Every command runs, also after one that failed.
             return tuple(
-                _run_static_command(context, sandbox, f"static#{number}", line)
+                _run_static_command(candidate, sandbox, f"static#{number}", line)
                 for number, line in enumerate(lines, start=1)
             )
     except BuildFailed:
         return ()
-    except (HarnessError, PatchInvalid) as error:
-        outcome = Outcome.FAIL if isinstance(error, PatchInvalid) else Outcome.ERROR
+    except (HarnessError, AgentFault) as error:
+        outcome = Outcome.FAIL if isinstance(error, AgentFault) else Outcome.ERROR
         result = StepResult("static", outcome, error.message)
         events.step_started(context, StaticStarted, "static", "", 0)
         events.step_finished(context, StaticFinished, result, None)
         return (result,)
 
 
-def _run_static_command(context: GradingContext, sandbox: Sandbox, step: str, line: str) -> StepResult:
+def _run_static_command(candidate: Candidate, sandbox: Sandbox, step: str, line: str) -> StepResult:
+    context = candidate.context
     events.step_started(context, StaticStarted, step, line, STATIC_TIMEOUT_SEC)
     completed: Completed | None = None
     try:
         completed = sandbox.run(shell(context, line, STATIC_TIMEOUT_SEC))
         result = step_result(context, step, line, completed, STATIC_TIMEOUT_SEC)
     except HarnessError as error:
-        result = StepResult(step, Outcome.ERROR, f"harness error: {error.message}")
+        result = candidate.failed_step(step, error)
     events.step_finished(context, StaticFinished, result, completed)
     return result
 

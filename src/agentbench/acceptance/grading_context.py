@@ -102,6 +102,8 @@ class CheckOutcome:
     """Why the command could not be started; empty if it could."""
     starts_on_base: bool | None = None
     """Whether the command starts on the base repository; None unless it could not be started."""
+    host_trouble: bool = False
+    """Whether a sandbox was lost for which no candidate is at fault, so that a second run may succeed."""
 
 
 def with_run(decided: CheckOutcome, completed: Completed) -> CheckOutcome:

@@ -5,7 +5,8 @@
     │   └── ContractError     one or more problems in a task, suite or lock file
     ├── HarnessError          the infrastructure failed: exit 3; never the agent's failure
     │   ├── SandboxError      a sandbox failed                         → SANDBOX_ERROR
-    │   │   └── SandboxUnavailable   no backend, image, permission
+    │   │   ├── SandboxUnavailable   no backend, image, permission
+    │   │   └── SandboxLost   it ended or stopped answering while open
     │   ├── WorkspaceError    cache, disk, extraction                  → SANDBOX_ERROR
     │   └── RecordError       run directory, log, manifest             → SANDBOX_ERROR
     ├── TaskError             the task is at fault: the attempt is invalid, cause `task`
@@ -17,6 +18,7 @@
     │   ├── PatchInvalid      the patch cannot be applied              → PATCH_INVALID
     │   ├── ToolFault         a tool call was denied or failed         → TOOL_ERROR
     │   ├── AgentCrashed      the agent's program crashed              → TOOL_ERROR
+    │   ├── SandboxBroken     it lost its sandbox, on a sound host     → SAFETY_STOP
     │   └── ModelFault        the model service failed for good        → LLM_ERROR
     └── Interrupted           Ctrl-C, SIGTERM: exit 130                → INTERRUPTED
 
@@ -29,6 +31,7 @@ import errno
 from pathlib import Path
 from typing import ClassVar
 
+from agentbench.core.host_evidence import HostEvidence
 from agentbench.core.reasons import Reason
 
 
@@ -70,6 +73,19 @@ class SandboxError(HarnessError):
 
 class SandboxUnavailable(SandboxError):
     """No sandbox can be started: no backend, image or permission."""
+
+
+class SandboxLost(SandboxError):
+    """An open sandbox ended or stopped answering, and none of its limits explains that.
+
+    The evidence tells whether the host did. If it did not, and code of an agent or a candidate ran, that code is at fault
+    (`SandboxBroken`).
+    """
+
+    def __init__(self, message: str, *, sandbox: str, evidence: HostEvidence, remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.sandbox = sandbox
+        self.evidence = evidence
 
 
 class WorkspaceError(HarnessError):
@@ -135,6 +151,12 @@ class ToolFault(AgentFault):
 
 class AgentCrashed(AgentFault):
     """The agent's program crashed."""
+
+
+class SandboxBroken(AgentFault):
+    """Code of the agent or the candidate ended its sandbox or made it stop answering; the host shows no trouble."""
+
+    reason = Reason.SAFETY_STOP
 
 
 class ModelFault(AgentFault):

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from agentbench.core.reasons import TerminationCode
+from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.budget import reached_cap
+from agentbench.policy.host_trouble import host_troubles
 from agentbench.policy.resource_alerts import CUT_SHORT, OBSERVING_MONITORS, MissingAlerts, alert_problem
 from agentbench.policy.rule_engine import ENDS_BY_RULE, Limits, Monitor, RuleEngine, decision_events
 from agentbench.trace.events import (
+    AcceptanceCheck,
     Actor,
     Briefing,
     EventLike,
@@ -23,6 +25,7 @@ from agentbench.trace.events import (
     MonitorAlert,
     Payload,
     ResourceSample,
+    SandboxLost,
     Termination,
     ToolCallStarted,
 )
@@ -59,6 +62,7 @@ class _Recheck:
         self._briefed = False
         self._samples: dict[int, ResourceSample] = {}
         self._missing = MissingAlerts()
+        self._losses = _LostSandboxes()
 
     def finish(self) -> None:
         for seq, problem in self._missing.problems():
@@ -66,6 +70,9 @@ class _Recheck:
 
     def observe(self, seq: int, payload: Payload) -> None:
         self._missing.observe(seq, payload)
+        problem = self._losses.problem(payload)
+        if problem is not None:
+            self._report(seq, problem)
         if isinstance(payload, ResourceSample):
             self._samples[seq] = payload
         elif isinstance(payload, MonitorAlert) and payload.monitor in OBSERVING_MONITORS:
@@ -97,7 +104,7 @@ class _Recheck:
         wanted, _ = self._due.popleft()
         if _decision(payload) == _decision(wanted):
             return
-        if isinstance(payload, Termination) and payload.code in CUT_SHORT:
+        if isinstance(payload, Termination) and self._cut_short(payload):
             # The process died between an event and the decision that had to follow it.
             self._due.clear()
             self._briefed = False
@@ -132,15 +139,50 @@ class _Recheck:
 
     def _check_termination(self, seq: int, termination: Termination) -> None:
         stop = self._engine.stop
-        if termination.code in CUT_SHORT:
+        if self._cut_short(termination):
             return
         if stop is not None and termination.code != stop.code:
             self._report(seq, f"the attempt ended as {termination.code}, but {stop.rule} ended it as {stop.code}")
         if stop is None and termination.code in ENDS_BY_RULE:
             self._report(seq, f"the attempt ended as {termination.code}, which does not follow from the events")
 
+    def _cut_short(self, termination: Termination) -> bool:
+        """Return whether the attempt may end like this at any time."""
+        broken = termination.code is TerminationCode.SAFETY and self._losses.agent == "candidate"
+        return broken or termination.code in CUT_SHORT
+
     def _report(self, seq: int, message: str) -> None:
         self.problems.append(f"event {seq}: {message}")
+
+
+class _LostSandboxes:
+    """Recomputes who is to blame for lost sandboxes, and compares what follows from it."""
+
+    def __init__(self) -> None:
+        self.agent = ""
+        """Who is to blame for the loss of the agent's sandbox; empty if it was not lost."""
+        self._broken_by_candidate = False
+
+    def problem(self, payload: Payload) -> str | None:
+        """Return how an event differs from what the lost sandboxes before it require."""
+        match payload:
+            case SandboxLost():
+                blame = "host" if host_troubles(payload.host) else "candidate"
+                if payload.phase == "agent":
+                    self.agent = blame
+                else:
+                    self._broken_by_candidate |= blame == "candidate"
+                if payload.blame != blame:
+                    return f"blame for the lost sandbox is {payload.blame}, recomputed as {blame}"
+            case Termination(code=TerminationCode.SANDBOX_ERROR) if self.agent == "candidate":
+                return "the attempt ended as sandbox_error, but the host explains no loss of the agent's sandbox"
+            case AcceptanceCheck():
+                broken, self._broken_by_candidate = self._broken_by_candidate, False
+                if broken and payload.outcome is not Outcome.FAIL:
+                    return f"check {payload.check_id} is {payload.outcome}, but the candidate broke its sandbox"
+            case _:
+                pass
+        return None
 
 
 def _decision(payload: Payload) -> dict[str, object]:

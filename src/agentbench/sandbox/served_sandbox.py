@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agentbench.core.command import MIB, Command, Completed, Stream
-from agentbench.core.errors import PatchInvalid
+from agentbench.core.errors import PatchInvalid, SandboxError, SandboxLost
+from agentbench.core.host_evidence import HostEvidence
 from agentbench.sandbox.cgroups import cpu_seconds, megabytes, oom_kills
 from agentbench.sandbox.command_channel import ChannelClosed, CommandCall, CommandChannel
+from agentbench.sandbox.host_watch import Ending, HostWatch
 from agentbench.sandbox.memory_limit import MemoryGauge
 from agentbench.sandbox.observation import denied_by_class
 from agentbench.sandbox.protocol import ProcessObserver, RunningCommand, Usage
@@ -25,13 +28,17 @@ _READY_SEC = 60.0
 class ServedSandbox(ABC):
     """Implements `protocol.Sandbox` as far as the command channel can. Backends add what only they can observe."""
 
-    def __init__(self, name: str, server: str, channel: CommandChannel, gauge: MemoryGauge) -> None:
+    def __init__(self, name: str, server: str, channel: CommandChannel, gauge: MemoryGauge, host: HostWatch) -> None:
         self.id = name
         self.server = server
         """The interpreter that runs the command server, for `ab doctor`."""
         self._channel = channel
         self._gauge = gauge
+        self._host = host
         self._closed = False
+        self._losing = threading.Lock()
+        self._loss: tuple[str, HostEvidence] | None = None
+        """Why the sandbox was lost, and what the host showed at that moment."""
         self._kernel_ooms = 0
         self._harness_ooms = 0
         """Commands killed by the memory monitor, before the kernel had to."""
@@ -92,12 +99,37 @@ class ServedSandbox(ABC):
             return []
 
     @abstractmethod
+    def _how_it_ended(self, why: str) -> Completed | Ending:
+        """Return the result of a command whose sandbox was killed for exceeding a limit, else how the sandbox was lost."""
+
+    @abstractmethod
+    def _memory_peak_mb(self) -> int | None:
+        """Return the most memory that the sandbox used, if that is still known."""
+
     def _on_channel_closed(self, why: str) -> Completed:
-        """Return the result of a command whose sandbox was killed by what ran in it.
+        """Return the result of a command whose sandbox was killed for exceeding a limit.
 
         Raises:
-            SandboxError: there is no evidence that the candidate ended the sandbox.
+            SandboxLost: it ended or stopped answering without exceeding a limit.
+            SandboxError: it is closed.
         """
+        if self._closed:
+            raise SandboxError(f"sandbox {self.id} is closed")
+        with self._losing:
+            ended = self._how_it_ended(why) if self._loss is None else Ending(why)
+            if isinstance(ended, Completed):
+                return ended
+            lost = self._lost(ended)
+        # From now on every request fails at once.
+        self._channel.close()
+        raise lost
+
+    def _lost(self, ending: Ending) -> SandboxLost:
+        """Return the error of a lost sandbox. The first reason and the host's readings at that moment are kept."""
+        if self._loss is None:
+            self._loss = (ending.why, self._host.evidence(ending, self._memory_peak_mb()))
+        why, evidence = self._loss
+        return SandboxLost(f"sandbox {self.id} was lost: {why}", sandbox=self.id, evidence=evidence)
 
     @property
     def observation_problem(self) -> str | None:

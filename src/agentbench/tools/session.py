@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from agentbench.contract.schema import StageName
 from agentbench.core.command import Command
-from agentbench.core.errors import InputError, SandboxError, ToolFault
+from agentbench.core.errors import AgentCrashed, InputError, SandboxError, ToolFault
 from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable
 from agentbench.policy.breakers import Trip
@@ -278,14 +278,16 @@ class Session:
         """Write a file into the sandbox, outside the workspace.
 
         Raises:
-            SandboxError: it could not be written.
+            AgentCrashed: it could not be written, after the agent had acted in the sandbox.
+            SandboxError: it could not be written before that.
         """
         script = 'mkdir -p "${1%/*}" && cat > "$1"'
         command = Command(argv=("sh", "-c", script, "place", path), cwd="/", stdin=content)
         completed = self._context.sandbox.run(command)
         if not completed.ok:
             why = printable(completed.stderr.kept[:300].decode("utf-8", "replace"))
-            raise SandboxError(f"cannot write {path} in the sandbox: {why}")
+            message = f"cannot write {path} in the sandbox: {why}"
+            raise AgentCrashed(message) if self._calls or self._programs else SandboxError(message)
 
     def close(self) -> None:
         """Release the resources of the session."""

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
+from agentbench.core.host_evidence import HostEvidence
 from agentbench.core.reasons import (
     Attribution,
     Gate,
@@ -352,6 +353,19 @@ class ResourceSample(Payload):
     disk_limit_bytes: int | None = None
     denied_calls: dict[str, int] = Field(default_factory=dict)
     """System calls that the sandbox denied so far, by class."""
+
+
+class SandboxLost(Payload):
+    """A sandbox that ended or stopped answering without exceeding a limit, while code of the agent or the candidate ran."""
+
+    type = "sandbox_lost"
+    phase: Literal["agent", "grading"]
+    sandbox: str
+    why: str
+    host: HostEvidence
+    """The host's state over the life of the sandbox."""
+    blame: Literal["candidate", "host"]
+    """`candidate`, which is the agent in the agent phase, unless the host's state explains the loss."""
 
 
 class Termination(Payload):
@@ -705,7 +719,7 @@ ATTEMPT_EVENTS: tuple[type[Payload], ...] = (
     AttemptOpened, TaskStarted, IdentityBound, SetupCommandStarted, SetupCommandFinished, Briefing, StageChanged,
     AgentTurnStarted, LlmRequest, LlmResponse, ToolCallStarted, ToolCallFinished, ProcessStarted, ProcessFinished,
     WorkspaceMutated, PatchApplied, Delegation, NetworkRequest, NetworkResponse, NetworkUsed, MonitorAlert, Intervention, OperatorDecision,
-    ResourceSample, Termination, PatchExtracted, BuildStarted, BuildFinished, StaticStarted, StaticFinished,
+    ResourceSample, SandboxLost, Termination, PatchExtracted, BuildStarted, BuildFinished, StaticStarted, StaticFinished,
     TestsStarted, TestsFinished, AcceptanceCheck, IntegrityFinding, ScorerResult, JudgeResult, GatesDecided,
     TaskFinished, AttemptClosed,
 )  # fmt: skip

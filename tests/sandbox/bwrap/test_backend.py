@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from agentbench.core.command import Command
-from agentbench.core.errors import PatchInvalid, SandboxError, SandboxUnavailable
+from agentbench.core.errors import PatchInvalid, SandboxError, SandboxLost, SandboxUnavailable
+from agentbench.policy.host_trouble import host_troubles
 from agentbench.sandbox.bwrap.backend import BwrapBackend
 from agentbench.sandbox.bwrap.sandbox import BwrapSandbox
 from agentbench.sandbox.bwrap.spawn.child import SpawnRequest
@@ -51,16 +52,10 @@ def server_pid(sandbox: BwrapSandbox) -> int:
 
 
 class TestCauseOfDeath:
-    def test_server_killed_from_outside_is_a_harness_error(self, sandbox: BwrapSandbox) -> None:
-        os.kill(server_pid(sandbox), signal.SIGKILL)
-        with pytest.raises(SandboxError, match="ended unexpectedly"):
-            sandbox.run(Command(line="true"))
-        with pytest.raises(SandboxError):
-            sandbox.kill_processes()
-
     def test_server_killed_for_memory_is_a_result(self, sandbox: BwrapSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         os.kill(server_pid(sandbox), signal.SIGKILL)
         monkeypatch.setattr("agentbench.sandbox.bwrap.sandbox.oom_kills", lambda _: 1)
+        monkeypatch.setattr("agentbench.sandbox.bwrap.sandbox.megabytes", lambda _: SPEC.limits.memory_mb)
         for _ in range(2):
             done = sandbox.run(Command(line="true"))
             assert (done.exit_code, done.signal, done.oom) == (137, 9, True)
@@ -73,6 +68,19 @@ class TestCauseOfDeath:
             sandbox.write_files([FileWrite(b"x", b"y")])
         assert sandbox.kill_processes() == 0
         assert list(sandbox.tree().entries()) == []
+
+    def test_memory_kill_below_the_own_limit_is_trouble_of_the_host(
+        self, sandbox: BwrapSandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        os.kill(server_pid(sandbox), signal.SIGKILL)
+        monkeypatch.setattr("agentbench.sandbox.bwrap.sandbox.oom_kills", lambda _: 1)
+        with pytest.raises(SandboxLost) as caught:
+            sandbox.run(Command(line="true"))
+        assert caught.value.evidence.host_oom_kills == 1
+        assert caught.value.evidence.memory_peak_mb is not None
+        assert host_troubles(caught.value.evidence) == (
+            "the kernel killed its processes because the host was out of memory",
+        )
 
 
 class TestServer:

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from agentbench.core.command import Command
-from agentbench.core.errors import PatchInvalid, SandboxError
+from agentbench.core.errors import PatchInvalid
 from agentbench.sandbox.docker.backend import DockerBackend
-from agentbench.sandbox.docker.engine import Engine
 from agentbench.tree.entry import FileWrite
 from tests.sandbox.conftest import SPEC
-from tests.sandbox.docker.conftest import SETUP, containers_of, ignore, make_plan
+from tests.sandbox.docker.conftest import SETUP, ignore, make_plan
 
 pytestmark = pytest.mark.component
 
@@ -66,12 +65,3 @@ def test_hard_disk_limit_is_enforced_by_the_kernel(docker: DockerBackend, source
         assert disk_mb < 5
     with docker.open(replace(SPEC, hard_disk=True, workdir="/home/agent/deep/project"), None) as sandbox:
         assert sandbox.run(Command(line="pwd; touch x; ls")).stdout.kept == b"/home/agent/deep/project\nx\n"
-
-
-def test_container_killed_from_outside_is_a_harness_error(
-    docker: DockerBackend, engine: Engine, tmp_path: Path
-) -> None:
-    with docker.open(SPEC, None) as sandbox:
-        engine.output("kill", *containers_of(engine, tmp_path / "state"))
-        with pytest.raises(SandboxError, match="ended unexpectedly"):
-            sandbox.run(Command(line="true"))

@@ -13,7 +13,7 @@ from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, CheckResult
 from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.contract.schema import Check
-from agentbench.core.errors import AgentFault, HarnessError, PatchInvalid, TaskError
+from agentbench.core.errors import AgentFault, HarnessError, PatchInvalid, SandboxBroken, SandboxLost, TaskError
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Assurance, Outcome
 
@@ -32,9 +32,7 @@ def run_check(candidate: Candidate, check: Check) -> CheckResult:
     runs = 0
     while runs <= check.reruns and (worst is None or worst.outcome is not Outcome.FAIL):
         runs += 1
-        step = CheckStep(candidate.context, check, check.id if runs == 1 else f"{check.id}#{runs}")
-        outcome = _run_once(candidate, check, step)
-        step.finish(outcome)
+        outcome = _run_or_retry(candidate, check, check.id if runs == 1 else f"{check.id}#{runs}")
         if worst is None or _RANK[outcome.outcome] < _RANK[worst.outcome]:
             worst = outcome
     if worst is None:
@@ -45,19 +43,38 @@ def run_check(candidate: Candidate, check: Check) -> CheckResult:
     return CheckResult(check, worst, started_at, runs)
 
 
+def _run_or_retry(candidate: Candidate, check: Check, name: str) -> CheckOutcome:
+    """Run the check once, and once more if a sandbox was lost through no fault of the candidate."""
+    outcome = _run_step(candidate, check, name)
+    return _run_step(candidate, check, f"{name}-retried") if outcome.host_trouble else outcome
+
+
+def _run_step(candidate: Candidate, check: Check, name: str) -> CheckOutcome:
+    step = CheckStep(candidate.context, check, name)
+    outcome = _run_once(candidate, check, step)
+    step.finish(outcome)
+    return outcome
+
+
 def _run_once(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
     """Run the check once, in replicas of its own. Only harness errors and faults of the task become `error`."""
+    lost = False
     try:
         return _run_by_kind(candidate, check, step)
-    except HarnessError as error:
-        return CheckOutcome(Outcome.ERROR, f"harness error: {error.message}", assurance_of(check))
-    except TaskError as error:
-        return CheckOutcome(Outcome.ERROR, error.message, assurance_of(check))
-    except PatchInvalid as error:
-        return CheckOutcome(Outcome.FAIL, f"the patch cannot be written: {error.message}", assurance_of(check))
+    except (HarnessError, TaskError) as error:
+        outcome, lost = Outcome.ERROR, isinstance(error, SandboxLost)
+        why = error.message if isinstance(error, TaskError) else f"harness error: {error.message}"
     except AgentFault as error:
-        why = f"the files the patch left behind cannot be read: {error.message}"
-        return CheckOutcome(Outcome.FAIL, why, assurance_of(check))
+        outcome, why = Outcome.FAIL, f"{_describe_fault(error)}: {error.message}"
+    return CheckOutcome(outcome, why, assurance_of(check), host_trouble=lost)
+
+
+def _describe_fault(error: AgentFault) -> str:
+    if isinstance(error, SandboxBroken):
+        return "the code under test broke its sandbox"
+    if isinstance(error, PatchInvalid):
+        return "the patch cannot be written"
+    return "the files the patch left behind cannot be read"
 
 
 def _run_by_kind(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:

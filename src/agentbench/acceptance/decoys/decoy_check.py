@@ -18,7 +18,7 @@ from agentbench.acceptance.decoys.decoy_plan import decoy_plan
 from agentbench.acceptance.decoys.decoy_runs import DecoyPlan, DecoyRun, DecoyTarget, combine_runs, run_decoys
 from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, with_run
-from agentbench.core.errors import ContractError, PatchInvalid, TaskError
+from agentbench.core.errors import AgentFault, ContractError, PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.core.threads import threads
 
@@ -68,8 +68,9 @@ class _DecoyCheck:
             return self._decide(self._run_plan())
         except Exception as error:
             # Every step that was started must also finish in the log.
+            outcome = Outcome.FAIL if isinstance(error, AgentFault) else Outcome.ERROR
             for step in list(self._open):
-                self._finish(step, CheckOutcome(Outcome.ERROR, f"did not finish: {error}"))
+                self._finish(step, CheckOutcome(outcome, f"did not finish: {error}"))
             raise
 
     def _decide(self, runs: list[DecoyRun]) -> CheckOutcome:

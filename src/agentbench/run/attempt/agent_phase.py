@@ -10,9 +10,11 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from agentbench.acceptance.sandbox_loss import attribute_loss
 from agentbench.acceptance.scorers.workspace import Workspace
 from agentbench.agents.base import Agent, AgentExit, run_session
 from agentbench.agents.briefing import write_briefing
+from agentbench.core.errors import SandboxLost
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.models.gateway.server import Gateway
 from agentbench.models.metered_model import MeteredModel
@@ -40,9 +42,16 @@ def run_agent(
     metered_model: MeteredModel | None,
     mounts: tuple[Mount, ...],
 ) -> ExtractedPatch | None:
-    """Run the agent, kill everything it started, and extract its patch. Return None if the task has no workspace."""
+    """Run the agent, kill everything it started, and extract its patch. Return None if the task has no workspace.
+
+    Raises:
+        SandboxBroken: the agent's work ended its sandbox or made it stop answering.
+        HarnessError, TaskError, InputError, Interrupted.
+    """
     attempt.report_phase("agent")
+    acting = threading.Event()
     with ExitStack() as stack:
+        stack.enter_context(_attribute_losses(attempt, acting))
         spec = prepared.spec(Phase.AGENT, mounts=mounts)
         gateway = _gateway(attempt, agent, metered_model)
         if gateway is not None:
@@ -57,6 +66,7 @@ def run_agent(
                 server.forward.start(sandbox, attempt.rules.caps.wall_sec)
         session = _open_session(attempt, prepared, sandbox, spec.workdir, metered_model)
         start = time.monotonic()
+        acting.set()
         try:
             with _close_at_deadline(metered_model, session):
                 ended = run_session(agent, session)
@@ -85,6 +95,15 @@ def run_agent(
             keep_workspace(attempt.folder, sandbox.tree(), task.oracle.generated)
         run_task_scorers(attempt, Workspace(prepared.environment.base_tree, sandbox.tree(), patch, sandbox.run))
         return patch
+
+
+@contextmanager
+def _attribute_losses(attempt: Attempt, acting: threading.Event) -> Iterator[None]:
+    """Attribute the loss of the sandbox to the agent once it is `acting`, unless the host had trouble."""
+    try:
+        yield
+    except SandboxLost as lost:
+        raise (attribute_loss(lost, "agent", attempt.log) if acting.is_set() else lost) from lost
 
 
 def _gateway(attempt: Attempt, agent: Agent, metered_model: MeteredModel | None) -> Gateway | None:

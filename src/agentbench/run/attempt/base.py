@@ -17,6 +17,7 @@ from agentbench.core.errors import (
     HarnessError,
     Interrupted,
     RecordError,
+    SandboxBroken,
     TaskError,
 )
 from agentbench.core.ids import now_iso
@@ -186,6 +187,8 @@ class Attempt(ABC):
             return TerminationCode.BASELINE_NOT_FAILING
         if isinstance(error, TaskError):
             return TerminationCode.SETUP_FAILED
+        if isinstance(error, SandboxBroken):
+            return TerminationCode.SAFETY
         return TerminationCode.SANDBOX_ERROR
 
 

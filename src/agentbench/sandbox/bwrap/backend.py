@@ -33,6 +33,7 @@ from agentbench.sandbox.environments import interpreter as interpreters
 from agentbench.sandbox.environments.interpreter import Interpreter
 from agentbench.sandbox.environments.layers import LayerStore, tree_bytes
 from agentbench.sandbox.environments.prepare import Preparer
+from agentbench.sandbox.host_watch import HostWatch
 from agentbench.sandbox.memory_limit import MEMORY_NOTE, MemoryMonitor
 from agentbench.sandbox.observation import is_wanted, server_options
 from agentbench.sandbox.protocol import LimitReport, Limits, Prepared, Sandbox, SandboxSpec, SetupPlan, SetupStep
@@ -184,6 +185,7 @@ class BwrapBackend:
 
     def _start(self, spec: SandboxSpec, params: LaunchParams) -> BwrapSandbox:
         name = new_ulid().lower()
+        host = HostWatch(self.state)
         supervisor = self._live_supervisor()
         python = params.python or self.interpreter(spec.python)
         options = BwrapOptions(
@@ -228,9 +230,10 @@ class BwrapBackend:
             plan.files,
             spec.limits.memory_mb * MIB,
             server=interpreters.describe(python),
-            env=environment({**params.env, **spec.env}),
             known=None if self.copies else params.known,
+            host=host,
         )
+        sandbox.set_environment(environment({**params.env, **spec.env}))
         self._memory.add(sandbox)
         return sandbox
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from agentbench.core.command import MIB, Completed
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.bwrap.supervisor import ExitReport, SpawnedSandbox
-from agentbench.sandbox.cgroups import oom_kills, read_text
+from agentbench.sandbox.cgroups import megabytes, oom_kills, read_text
 from agentbench.sandbox.command_channel import CommandChannel
+from agentbench.sandbox.host_watch import Ending, HostWatch
 from agentbench.sandbox.memory_limit import MemoryGauge
 from agentbench.sandbox.protocol import Usage
 from agentbench.sandbox.served_sandbox import ServedSandbox, oom_result
@@ -17,6 +18,9 @@ from agentbench.tree.entry import Entry
 from agentbench.tree.folder import FolderTree
 
 _READY_SEC = 60.0
+_EXIT_SEC = 5.0
+_SLACK_MB = 8
+"""The kernel's memory limit is at least the limit of the programs; a peak this far below it did not reach it."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -30,13 +34,13 @@ class BwrapSandbox(ServedSandbox):
         memory_bytes: int,
         *,
         server: str,
-        env: Mapping[str, str],
         known: Mapping[bytes, Entry] | None,
+        host: HostWatch,
     ) -> None:
         """
         `files`: its cgroup files, by key of `cgroups.CgroupPlan.files`. `memory_bytes`: the memory limit of its
-        programs. `server`: the interpreter of the command server. `env`: the environment of commands. `known`:
-        entries of the workspace that it starts from.
+        programs. `server`: the interpreter of the command server. `known`: entries of the workspace that it starts
+        from. `host`: the host's state before it was started.
 
         Raises:
             SandboxError: the command server did not start.
@@ -44,13 +48,13 @@ class BwrapSandbox(ServedSandbox):
         self._spawned = spawned
         self._files = files
         self._known = known
+        self._memory_mb = memory_bytes // MIB
         gauge = MemoryGauge(files, memory_bytes, lambda: int((self._disk_mb() or 0) * MIB))
-        super().__init__(spawned.name, server, CommandChannel(spawned.channel, spawned.name), gauge)
+        super().__init__(spawned.name, server, CommandChannel(spawned.channel, spawned.name), gauge, host)
         if not self._channel.wait_ready(_READY_SEC):
             stderr = spawned.stderr()
             self.close()
             raise SandboxError(f"the sandbox did not start: {stderr or 'no answer from the command server'}")
-        self.set_environment(env)
         self._workspace_fd = os.open("workspace", _DIRECTORY, dir_fd=spawned.merged_fd)
         self._changed_fd = os.open("workspace", _DIRECTORY, dir_fd=spawned.upper_fd)
 
@@ -81,7 +85,7 @@ class BwrapSandbox(ServedSandbox):
         report = self._spawned.end()
         self._channel.close()
         if report is None:
-            raise SandboxError(f"sandbox {self.id} could not be killed")
+            raise self._lost(Ending("it cannot be killed", self._spawned.spawner.state()))
 
     def _disk_mb(self) -> float | None:
         """Return the size of what was written, or None if the writable layer is no file system of its own."""
@@ -97,18 +101,34 @@ class BwrapSandbox(ServedSandbox):
     def _kernel_oom_kills(self) -> int | None:
         return oom_kills(self._read("oom", None)) if "oom" in self._files else None
 
-    def _on_channel_closed(self, why: str) -> Completed:
-        if self._closed:
-            raise SandboxError(f"sandbox {self.id} is closed")
-        report = self._spawned.wait(5.0)
+    def _memory_peak_mb(self) -> int | None:
+        report = self._spawned.wait(0)
+        peak = megabytes(self._read("memory_peak", report)) if "memory_peak" in self._files else None
+        return None if peak is None else int(peak)
+
+    def _how_it_ended(self, why: str) -> Completed | Ending:
+        report = self._spawned.wait(_EXIT_SEC)
+        # Files are in memory unless the writable layer is a folder of the host, whose growth is not measured.
+        written = None if self._disk_mb() is None else 0
+        manager = self._spawned.spawner.state()
         if report is None:
-            raise SandboxError(f"sandbox {self.id} does not answer: {why}")
-        kills = oom_kills(report.evidence.get(self._files.get("oom", ""), "")) or 0
-        if kills:
+            return Ending(f"it does not answer ({why})", manager, disk_written_mb=written, files_written=written)
+        if report.status is None:
+            # Only the end of the spawner closes the control socket without a report.
+            return Ending(f"the sandbox spawner ended ({why})", "gone", disk_written_mb=written, files_written=written)
+        kills = oom_kills(self._read("oom", report)) if "oom" in self._files else None
+        peak = self._memory_peak_mb()
+        by_host = kills if kills and peak is not None and peak < self._memory_mb - _SLACK_MB else 0
+        if kills and not by_host:
             self._kernel_ooms = kills
             return oom_result()
-        details = self._spawned.stderr() or why
-        raise SandboxError(
-            f"sandbox {self.id} ended unexpectedly (wait status {report.status}): {details}",
-            remedy="look for killed processes in the kernel log (`dmesg`)",
+        # Bubblewrap's outer process is not visible inside. It reports the end of PID 1 by a signal as an exit status.
+        killed = os.WIFSIGNALED(report.status) and kills == 0
+        return Ending(
+            f"it ended with wait status {report.status} ({self._spawned.stderr() or why})",
+            manager,
+            from_outside=killed,
+            host_oom_kills=by_host,
+            disk_written_mb=written,
+            files_written=written,
         )

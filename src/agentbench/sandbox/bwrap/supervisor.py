@@ -15,13 +15,14 @@ from pathlib import Path
 
 import agentbench
 from agentbench.core.errors import HarnessError, SandboxError
+from agentbench.core.host_evidence import ManagerState
 from agentbench.process import BackgroundProcess
 from agentbench.sandbox.bwrap.spawn.child import SpawnRequest
-from agentbench.sandbox.cgroups import Cgroups, discover
+from agentbench.sandbox.cgroups import Cgroups, discover, read_text
 from agentbench.sandbox.state import Owner, remove_leftovers
 
 _START_SEC = 30.0
-_END_SEC = 15.0
+_END_SEC = 30.0
 _STOP_SEC = 20.0
 _MESSAGE_BYTES = 65536
 _STDERR_BYTES = 4000
@@ -77,9 +78,16 @@ class SpawnedSandbox:
     """One started sandbox: its command channel, its trees, and the control socket; closing that ends the sandbox."""
 
     def __init__(
-        self, name: str, control: socket.socket, channel: socket.socket, errors: int, fds: tuple[int, int]
+        self,
+        name: str,
+        spawner: Spawner,
+        control: socket.socket,
+        channel: socket.socket,
+        errors: int,
+        fds: tuple[int, int],
     ) -> None:
         self.name = name
+        self.spawner = spawner
         self._control = control
         self.channel = channel
         self._errors = errors
@@ -147,6 +155,7 @@ class Spawner:
         finally:
             theirs.close()
         self._socket = ours
+        self._closing = False
 
     @property
     def pid(self) -> int:
@@ -154,6 +163,13 @@ class Spawner:
 
     def alive(self) -> bool:
         return self._process.alive()
+
+    def state(self) -> ManagerState:
+        """Return whether the process runs. Closing it ends its sandboxes, so it counts as gone from then on."""
+        if self._closing or not self.alive():
+            return "gone"
+        status = read_text(f"/proc/{self.pid}/stat").rpartition(")")[2].split()
+        return "stopped" if status[:1] in (["T"], ["t"]) else "running"
 
     def spawn(self, request: SpawnRequest) -> SpawnedSandbox:
         """
@@ -177,15 +193,16 @@ class Spawner:
             their_channel.close()
         trees = _receive_trees(control)
         if trees is None:
-            spawned = SpawnedSandbox(request["id"], control, channel, errors, (os.dup(errors), os.dup(errors)))
+            spawned = SpawnedSandbox(request["id"], self, control, channel, errors, (os.dup(errors), os.dup(errors)))
             stderr = spawned.stderr()
             spawned.end()
             channel.close()
             raise SandboxError(f"the sandbox did not start: {stderr or 'no error message'}")
-        return SpawnedSandbox(request["id"], control, channel, errors, trees)
+        return SpawnedSandbox(request["id"], self, control, channel, errors, trees)
 
     def close(self) -> None:
         """End every sandbox and wait until the spawner has removed what they left."""
+        self._closing = True
         self._socket.close()
         self._process.stop(_STOP_SEC)
 

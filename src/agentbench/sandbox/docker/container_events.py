@@ -20,6 +20,8 @@ class ContainerStatus:
     exit_code: str = ""
     engine_lost: bool = False
     """The event stream ended, so the rest is unknown."""
+    ended_by_engine: bool = False
+    """The engine was asked to end or pause the container. Nothing inside can ask it."""
     limit_exceeded: str = ""
     """The limit for which the harness ended the container, as a message."""
 
@@ -70,6 +72,8 @@ class ContainerEvents:
             return
         if action == "oom":
             status.oom = True
+        elif action in {"kill", "pause"}:
+            status.ended_by_engine = True
         elif action == "die":
             status.exit_code = attributes.get("exitCode", "")
             status.died.set()

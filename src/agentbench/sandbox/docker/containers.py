@@ -19,6 +19,7 @@ from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.docker.sandbox import Container, DockerSandbox
 from agentbench.sandbox.docker.tarball import copy_into, write_workspace
 from agentbench.sandbox.docker.usage import Meter
+from agentbench.sandbox.host_watch import HostWatch
 from agentbench.sandbox.memory_limit import MemoryMonitor
 from agentbench.sandbox.protocol import SandboxSpec
 from agentbench.sandbox.state import Owner, remove_leftovers
@@ -72,6 +73,7 @@ class Containers:
             SandboxError: it did not start, with the engine's message.
         """
         name = f"agentbench-{new_ulid().lower()}"
+        host = HostWatch(self.state)
         channel_socket = ChannelSocket(self._owner.folder / name)
         status = self._events.follow(name)
         facts = self.engine.facts
@@ -99,7 +101,7 @@ class Containers:
                 limits=spec.limits,
                 known=params.known if facts.plain_overlay else None,
             )
-            sandbox = DockerSandbox(container, CommandChannel(sock, name), self._on_closed)
+            sandbox = DockerSandbox(container, CommandChannel(sock, name), host, self._on_closed)
             with self._lock:
                 self._sandboxes[name] = sandbox
             self._memory.add(sandbox)

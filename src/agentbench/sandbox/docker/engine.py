@@ -26,6 +26,7 @@ PROGRAM_VARIABLE = "AB_DOCKER"
 """Names another program with docker's command line, such as podman."""
 _SHOWN_CHARS = 1500
 _REQUEST_SEC = 120.0
+_PING_SEC = 5.0
 _START_REMEDY = 'start it (sudo systemctl start docker), or in a checkout: eval "$(scripts/docker-engine start)"'
 _PERMISSION_REMEDY = "sudo usermod -aG docker $USER, and log in again; or use rootless docker, or --sandbox bwrap"
 
@@ -128,6 +129,20 @@ class Engine:
         options = [part for change in changes for part in ("--change", change)]
         return self.output("commit", *options, container, tag, timeout_sec=timeout_sec)
 
+    def gone(self) -> bool:
+        """Return whether nothing accepts connections at the engine's address. A slow engine is not gone."""
+        connection = _UnixConnection(self.facts.address.removeprefix("unix://"), _PING_SEC)
+        try:
+            connection.request("GET", "/_ping")
+            connection.getresponse().read(64)
+        except TimeoutError:
+            return False
+        except (OSError, http.client.HTTPException):
+            return True
+        finally:
+            connection.close()
+        return False
+
     def has_bridge(self) -> bool:
         return self.run("network", "inspect", "bridge").ok
 
@@ -191,8 +206,8 @@ class Engine:
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("docker", timeout=_REQUEST_SEC)
+    def __init__(self, path: str, timeout_sec: float = _REQUEST_SEC) -> None:
+        super().__init__("docker", timeout=timeout_sec)
         self._path = path
 
     def connect(self) -> None:

@@ -8,19 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agentbench.core.command import MIB, Command, Completed
-from agentbench.core.errors import PatchInvalid, SandboxError
+from agentbench.core.errors import PatchInvalid, SandboxError, SandboxLost
+from agentbench.core.host_evidence import ManagerState
+from agentbench.sandbox.cgroups import megabytes
 from agentbench.sandbox.command_channel import CommandChannel
 from agentbench.sandbox.docker.container_config import SEEDS_DIR
 from agentbench.sandbox.docker.container_events import ContainerStatus
 from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.docker.tree import ChannelTree
 from agentbench.sandbox.docker.usage import Meter
+from agentbench.sandbox.host_watch import Ending, HostWatch
 from agentbench.sandbox.protocol import Limits, Usage
 from agentbench.sandbox.served_sandbox import ServedSandbox, killed_result, oom_result
 from agentbench.tree.entry import Entry, FileWrite
 
 _EXIT_SEC = 5.0
-_KILL_SEC = 15.0
+_KILL_SEC = 30.0
 _KILLED = "137"
 
 
@@ -47,10 +50,14 @@ class DockerSandbox(ServedSandbox):
     """Implements `protocol.Sandbox`."""
 
     def __init__(
-        self, container: Container, channel: CommandChannel, on_close: Callable[[DockerSandbox], None]
+        self,
+        container: Container,
+        channel: CommandChannel,
+        host: HostWatch,
+        on_close: Callable[[DockerSandbox], None],
     ) -> None:
         gauge = container.meter.gauge(container.limits.memory_mb * MIB, container.memory_folders)
-        super().__init__(container.name, container.server, channel, gauge)
+        super().__init__(container.name, container.server, channel, gauge, host)
         self._container = container
         self._on_close = on_close
         self._seeded: tuple[tuple[str, ...], int] | None = None
@@ -67,7 +74,11 @@ class DockerSandbox(ServedSandbox):
             SandboxError: they do not fit, or the image has no `cp`.
         """
         line = " && ".join(f'cp -a "{SEEDS_DIR}{folder}/." "{folder}/"' for folder in folders)
-        done = self.run(Command(line=f"{line} && mkdir -p '{self._container.workdir}'", cwd="/", timeout_sec=300))
+        command = Command(line=f"{line} && mkdir -p '{self._container.workdir}'", cwd="/", timeout_sec=300)
+        try:
+            done = self.run(command)
+        except SandboxLost as error:
+            raise SandboxError(f"the sandbox did not start: {error.message}") from error
         if not done.ok:
             raise SandboxError(f"cannot copy the workspace into its tmpfs: {done.stderr.kept[-500:]!r}")
         self._seeded = (tuple(folders), seeds_mb)
@@ -112,7 +123,7 @@ class DockerSandbox(ServedSandbox):
             if not self._has_exited(_EXIT_SEC):
                 self._kill()
                 if not self._has_exited(_KILL_SEC):
-                    raise SandboxError(f"cannot end container {self.id}")
+                    raise self._lost(Ending("it cannot be killed", self._manager()))
         finally:
             if self._pidfd >= 0:
                 os.close(self._pidfd)
@@ -139,26 +150,45 @@ class DockerSandbox(ServedSandbox):
         only_engine_knows = self._container.status.oom and self._kernel_oom_kills() is None
         return replace(completed, oom=True) if only_engine_knows else completed
 
-    def _on_channel_closed(self, why: str) -> Completed:
-        name, status = self.id, self._container.status
-        if self._closed:
-            raise SandboxError(f"container {name} is closed")
-        if not status.died.wait(_EXIT_SEC):
-            raise SandboxError(f"container {name} does not answer: {why}")
+    def _memory_peak_mb(self) -> int | None:
+        # Unknown once the container is dead: the engine removes its cgroup.
+        peak = megabytes(self._container.meter.values().get("memory_peak", ""))
+        return None if peak is None else int(peak)
+
+    def _manager(self) -> ManagerState:
+        return "gone" if self._container.status.engine_lost or self._container.engine.gone() else "running"
+
+    def _how_it_ended(self, why: str) -> Completed | Ending:
+        status, meter = self._container.status, self._container.meter
+        exited = self._has_exited(_EXIT_SEC)
+        # The engine's account of the end follows a moment later, unless the engine is gone.
+        reported = status.died.wait(_EXIT_SEC) and not status.engine_lost
         if status.limit_exceeded:
             return killed_result(status.limit_exceeded)
-        out_of_memory = status.oom or self._kernel_ooms or self._kernel_oom_kills()
-        if status.exit_code in {_KILLED, ""} and out_of_memory:
+        # The peak of a dead container is unknown, so the host's OOM killer cannot be told from the container's own limit.
+        if (
+            status.exit_code in {_KILLED, ""}
+            and exited
+            and (status.oom or self._kernel_ooms or self._kernel_oom_kills())
+        ):
             return oom_result()
-        if status.engine_lost:
-            raise SandboxError(f"the docker engine stopped while container {name} was running")
-        raise SandboxError(f"container {name} ended unexpectedly (exit code {status.exit_code}): {why}")
+        size_mb, files = meter.layer() if meter.cheap else (None, None)
+        account = f"it ended with exit code {status.exit_code or 'unknown'}" if reported else "it does not answer"
+        if exited and not reported:
+            account = "it ended"
+        return Ending(
+            f"{account} ({why})",
+            self._manager(),
+            from_outside=status.ended_by_engine,
+            disk_written_mb=None if size_mb is None else int(size_mb) + 1,
+            files_written=files,
+        )
 
     def _raise_unreadable(self, why: str) -> None:
         """
         Raises:
             PatchInvalid: the candidate ended its own sandbox.
-            SandboxError: anything else ended it.
+            SandboxError: it was lost, or is closed.
         """
         stderr = self._on_channel_closed(why).stderr.text.strip()
         raise PatchInvalid(f"cannot read the workspace: {stderr}")

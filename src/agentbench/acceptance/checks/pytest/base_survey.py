@@ -24,7 +24,7 @@ from agentbench.acceptance.replica import base_entries, base_tree, declares_buil
 from agentbench.acceptance.runner.runner_monitor import is_test
 from agentbench.contract.pytest_command import PytestCommand
 from agentbench.contract.schema import Check
-from agentbench.core.errors import TaskError
+from agentbench.core.errors import SandboxError, TaskError
 from agentbench.tree.entry import Entry
 
 EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
@@ -119,6 +119,8 @@ def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Su
             behind=behind, programs=programs, folders=tuple(folders), runner=tuple(transcript.runner_modules)
         )
         digests = fingerprint(sandbox, bundle, python, transcript.declared_plugins) if declares_build(context) else {}
+        if declares_build(context) and not digests:
+            raise SandboxError("the test runner's files cannot be read after the build of the base repository")
     return Survey(
         plugins=tuple(transcript.declared_plugins),
         names=tuple(transcript.names),
