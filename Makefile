@@ -14,7 +14,7 @@ help:
 	@echo 'make bench        run the benchmarks on both backends and write JSON results (takes many minutes)'
 	@echo 'make bench-peers  compare with other harnesses on the same work (installs them outside of the repository)'
 	@echo 'make soak         kill and resume a run 200 times and check that nothing is lost, repeated or leaked (about ten minutes)'
-	@echo 'make honest       check that real fixes and honest variants of them are accepted: ARGS="FOLDER… --out build/honest"'
+	@echo 'make honest       check that fixes, variants of them and independent solutions are accepted (an hour): ARGS="FOLDER…"'
 	@echo 'make conformance  show each requirement as whole, partly or missing, with its tests'
 	@echo 'make validate-suites  validate every task in tasks/: baseline fails, reference passes, results are stable'
 	@echo 'make wheel        build dist/*.whl'
@@ -59,7 +59,7 @@ soak:
 
 honest:
 	@scripts/bootstrap --sandbox
-	@$(PYTHON_BIN)/python -m tests.campaigns.honest $(or $(ARGS),tasks)
+	@$(PYTHON_BIN)/python -m tests.campaigns.honest $(ARGS)
 
 conformance:
 	@scripts/bootstrap --try-sandbox
