@@ -6,7 +6,7 @@ import json
 import random
 from pathlib import Path
 
-from tests.reports.runs import record
+from tests.reports.runs import record, seal_run
 
 KINDS = {"pass": 45, "fail": 40, "policy": 5, "error": 3, "harness": 3, "task": 2, "safety": 2}
 
@@ -26,4 +26,5 @@ def large_run(folder: Path, attempts: int, tasks: int, *, variant: str = "baseli
             line = line.replace(b'"attempt_id":"01-', b'"attempt_id":"%d-' % index)
             line = line.replace(b'"duration_sec":2,', b'"duration_sec":%d.5,' % int(rng.expovariate(0.01)))
             file.write(line + b"\n")
+    seal_run(folder)
     return folder

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agentbench.core.canonical import canonical, sha256_hex
 from agentbench.core.reasons import (
     Assurance,
     Attribution,
@@ -19,6 +20,7 @@ from agentbench.core.reasons import (
     TerminationCode,
 )
 from agentbench.record.schema import (
+    UNSEALED,
     ArtifactPaths,
     AttemptRecord,
     CheckRecord,
@@ -32,9 +34,13 @@ from agentbench.record.schema import (
     TerminationRecord,
     Timestamps,
 )
-from agentbench.trace.events import GateResult
+from agentbench.trace.events import AttemptSealed, GateResult, RunClosed, RunOpened
+from agentbench.trace.log import EventLog
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m|`<script>alert(1)</script>\u202egpj.exe\r\n# PASS\x00 [x](javascript:1)"
+
+HEAD = "sha256:" + "1" * 64
+"""Head of the chain of every attempt of these runs."""
 
 _KINDS: dict[str, tuple[RunStatus, Reason | None, InvalidCause | None, Attribution | None]] = {
     "pass": (RunStatus.SUCCESS, None, None, None),
@@ -118,6 +124,7 @@ def record(task: str = "toy", kind: str = "pass", repeat: int = 1, **more: Any) 
         "limits": LimitsRecord(timeout_sec=900, tool_timeout_sec=120),
         "cost": Cost(total=0.5),
         "artifact_paths": ArtifactPaths(task_dir=f"tasks/{task}" + (f"@r{repeat}" if repeat > 1 else "")),
+        "trace_head": HEAD,
     }
     return AttemptRecord(**{**values, **more})
 
@@ -126,7 +133,36 @@ def run_dir(folder: Path, records: Sequence[AttemptRecord], *, suite: str = "dem
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"run_id": "01R", "study_id": "01S", "suite": suite}), encoding="utf-8")
     (folder / "attempts.jsonl").write_bytes(b"".join(record.line() + b"\n" for record in records))
+    seal_run(folder)
     return folder
+
+
+def seal_run(folder: Path) -> None:
+    """Write the chain of a closed run that sealed its records as they are."""
+    lines = (folder / "attempts.jsonl").read_bytes().splitlines()
+    sealed = []
+    for line in lines:
+        value = json.loads(line)
+        digest = sha256_hex(canonical({key: value[key] for key in value if key not in UNSEALED}))
+        sealed.append(
+            AttemptSealed(
+                attempt_id=value["attempt_id"],
+                task_dir=value["artifact_paths"]["task_dir"],
+                events=1,
+                head=HEAD,
+                record_sha256=digest,
+                files_sha256="",
+            )
+        )
+    with EventLog.create(folder / "events.jsonl") as log:
+        log.append(
+            RunOpened(
+                run_id="01R", study_id="01S", suite="", variant="", harness_version="", run_json_sha256="", nonce=""
+            )
+        )
+        for payload in sealed:
+            log.append(payload)
+        log.append(RunClosed(status="completed", closed_at="", attempts=len(sealed), events=log.count, head=log.head))
 
 
 def results_csv(path: Path, text: str) -> Path:

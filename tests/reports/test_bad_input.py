@@ -213,9 +213,9 @@ def test_rows_match_the_records(tmp_path: Path) -> None:
     records = [record(f't{n} ü\u2028"\\', kind, n + 1, seed=2**70, task_digest="x") for n, kind in enumerate(kinds)]
     old = record("old", final=False)
     run = run_dir(tmp_path / "run", [old, *records])
-    rows, superseded = read_rows(run)
-    assert superseded == 1
-    for row, one in zip(rows, records, strict=True):
+    read = read_rows(run)
+    assert read.superseded == 1
+    for row, one in zip(read.finals, records, strict=True):
         assert (row.task, row.repeat, row.variant, row.attempt_id) == (
             one.task_id,
             one.repeat,
@@ -253,7 +253,7 @@ def test_rows_match_the_records(tmp_path: Path) -> None:
         assert (row.workspace_verdict, row.judge, row.mean_score) == (one.workspace_verdict, None, one.mean_score)
         assert (row.needs_review, row.task_dir) == (one.needs_review, one.artifact_paths.task_dir)
         assert (row.seed, row.assurance, row.score) == (2**70, one.checks[0].assurance, one.score)
-    assert open_run(run).records(rows) == tuple(records)
+    assert open_run(run).records(read.finals) == tuple(records)
 
 
 def test_record_without_judge_cost_is_read(tmp_path: Path) -> None:

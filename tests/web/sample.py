@@ -28,6 +28,7 @@ from agentbench.trace.events import (
 )
 from agentbench.trace.log import EventLog
 from tests.reports.runs import record as make_record
+from tests.reports.runs import seal_run
 
 PATCH = """diff --git a/src/core.py b/src/core.py
 index 111..222 100644
@@ -114,6 +115,7 @@ def write_run(
         with EventLog.create(task_folder / "events.jsonl") as log:
             for payload, actor in (traces or {}).get(record.artifact_paths.task_dir, events()):
                 log.append(payload, actor)
+    seal_run(folder)
     return folder
 
 

@@ -83,6 +83,9 @@ def command(
         msg = "--attempt, --truth and --minutes are required"
         raise InputError(msg, remedy="use --list to show attempts that need review")
     record = _select(opened, attempt)
+    if alteration := opened.alteration(record.attempt_id):
+        msg = f"the record of {record.task_id}, repeat {record.repeat} was altered: {alteration}"
+        raise InputError(msg, remedy="run `ab verify` to see what was changed")
     name = reviewer or _user()
     adjudication = adjudicate(opened.path, record, Finding(Truth(truth), name, minutes, categories, note))
     if as_json:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+MAX_WARNINGS = 20
+
 EPILOG = """\b
 Examples:
   ab query "select variant, count(*), avg(passed::int) from attempts where final group by all" RUN_A RUN_B
@@ -39,6 +41,8 @@ def command(sql: str, runs: tuple[Path, ...], *, form: str, as_json: bool) -> No
     from agentbench.reports import query as report
 
     answer = report.ask(runs, sql)
+    for record in answer.altered[:MAX_WARNINGS]:
+        click.echo(f"ALTERED: {record}, see `ab verify`", err=True)
     if as_json or form == "json":
         import json
 

@@ -37,12 +37,14 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
     from agentbench.reports.escape import code, csv_text, markdown_table
     from agentbench.reports.provenance import read_provenance
     from agentbench.reports.sources import open_run
+    from agentbench.reports.summary import seals_json
 
     assumption = report.read_assumption(weights, caps)
     opened = open_run(run)
     attempts = report.rescore(opened, assumption)
     deviations = run_deviations(opened, read_provenance(opened.path, opened.rows))
     rows = [report.as_json(attempt) for attempt in attempts]
+    decision = opened.mark(report.headline(attempts, assumption))
     if as_json or form == "json":
         import json
 
@@ -51,7 +53,8 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
                 {
                     "label": report.LABEL,
                     "assumed": assumption.text,
-                    "decision": report.headline(attempts, assumption),
+                    "decision": decision,
+                    **seals_json(opened),
                     "deviations": list(deviations),
                     "attempts": rows,
                 },
@@ -78,7 +81,7 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
         for attempt in attempts
     ]
     head = ("task", "repeat", "passed", f"{report.LABEL} passed", "score", f"{report.LABEL} score", "ends as", "why")
-    lines = [f"# {report.headline(attempts, assumption)}", "", *markdown_table(head, cells)]
+    lines = [f"# {decision}", "", *markdown_table(head, cells)]
     if deviations:
         lines += ["", "Protocol deviations:", "", *(f"- {code(text)}" for text in deviations)]
     click.echo("\n".join(lines))

@@ -24,7 +24,7 @@ Examples:
   ab show RUN --task toy-median --html attempt.html
 """
 
-COLOURS = {"PASS": "green", "FAIL": "red", "ERROR": "yellow", "INVALID": "yellow"}
+COLOURS = {"ALTERED": "red", "PASS": "green", "FAIL": "red", "ERROR": "yellow", "INVALID": "yellow"}
 
 
 @click.command(epilog=EPILOG)
@@ -38,7 +38,7 @@ def command(run: Path, *, task: str | None, repeat: int | None, page: Path | Non
     from agentbench.reports.card import attempt_card, run_card, select
     from agentbench.reports.sources import open_run
     from agentbench.reports.summary import as_json as summary_json
-    from agentbench.reports.summary import summarise
+    from agentbench.reports.summary import seals_json, summarise
 
     opened = open_run(run)
     records = select(opened, task, repeat)
@@ -50,6 +50,7 @@ def command(run: Path, *, task: str | None, repeat: int | None, page: Path | Non
 
         value = {
             "run_dir": str(opened.path),
+            "altered": seals_json(opened)["altered"],
             "summary": summary_json(summarise(opened)),
             "attempts": [record.model_dump(mode="json") for record in records],
         }
@@ -57,7 +58,7 @@ def command(run: Path, *, task: str | None, repeat: int | None, page: Path | Non
         return
     # A run with one attempt shows that attempt instead of a table with one row.
     full = task is not None or repeat is not None or len(opened.rows) == 1
-    cards = [attempt_card(record, opened.path) for record in records] if full else [run_card(summarise(opened))]
+    cards = [attempt_card(record, opened) for record in records] if full else [run_card(summarise(opened))]
     click.echo("\n\n".join(map(_coloured, cards)))
 
 

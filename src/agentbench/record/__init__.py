@@ -8,5 +8,6 @@ and `verify_run`. Must not decide verdicts (that is `verdict`) or run anything.
     run_directory.py   the run directory: begin, commit, records, resume
     attempt_folder.py  one attempt's folder and its evidence files
     sealing.py         closing an attempt, and reading a closed one
+    seals.py           comparing records with their seals while reports read them
     audit.py           verify_run: what was changed, removed, reordered, truncated or added
 """

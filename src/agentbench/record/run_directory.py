@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from agentbench.core.atomic_file import sync_folder
-from agentbench.core.canonical import CanonicalError, Json, parse_strict, sha256_hex
+from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, parse_strict, sha256_hex
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.record.attempt_folder import EVENTS, AttemptFolder, task_dir_name
@@ -298,10 +298,8 @@ class RunDirectory:
         if current is None:
             append_line(path, record.line())
         else:
-            lines = [
-                earlier.model_copy(update={"final": False}).line() if earlier.attempt_id == current else earlier.line()
-                for earlier in self.records()
-            ]
+            # Lines stay as they were sealed: an older version may have written fewer keys.
+            lines = [_not_final(line, current) for line in path.read_bytes().splitlines()]
             write_atomic(path, b"".join(line + b"\n" for line in (*lines, record.line())))
         self._finals[record.key] = record.attempt_id
 
@@ -351,6 +349,14 @@ class RunDirectory:
                 self._append(closed.record)
             if attempt_id not in self._sealed:
                 self._seal(folder, closed)
+
+
+def _not_final(line: bytes, attempt_id: str) -> bytes:
+    """Mark the record of this attempt as not final; other lines are returned as they are."""
+    value = parse_canonical(line)
+    if not isinstance(value, Mapping) or value["attempt_id"] != attempt_id:
+        return line
+    return canonical({**value, "final": False})
 
 
 def _opening(meta: Mapping[str, Json], run_json: bytes) -> RunOpened:

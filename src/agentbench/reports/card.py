@@ -77,7 +77,7 @@ def run_card(summary: Summary) -> str:
         ordered = sorted(run.rows, key=lambda row: (truncated and row.passed, row.task, row.repeat))
         rows = [("task", "repeat", "time", "verdict")]
         rows += [
-            (plain(record.task_id, 60), str(record.repeat), seconds(record.duration_sec), plain(headline(record), 140))
+            (plain(record.task_id, 60), str(record.repeat), seconds(record.duration_sec), _verdict(run, record))
             for record in run.records(ordered[:MAX_ATTEMPTS])
         ]
         lines += ["", *columns(rows)]
@@ -86,6 +86,10 @@ def run_card(summary: Summary) -> str:
             lines.append(f"and {more} more attempts (ab report summary --format csv lists all)")
         lines += ["", f"Show one attempt: ab show {plain(str(run.path))} --task {plain(run.rows[0].task)}"]
     return "\n".join(lines)
+
+
+def _verdict(run: Run, record: AttemptRecord) -> str:
+    return plain(run.mark_attempt(record.attempt_id, headline(record)), 140)
 
 
 def select(run: Run, task: str | None, repeat: int | None = None) -> tuple[AttemptRecord, ...]:
@@ -108,10 +112,11 @@ def select(run: Run, task: str | None, repeat: int | None = None) -> tuple[Attem
 # --- attempt ----------------------------------------------------------------------------------------------------------
 
 
-def attempt_card(record: AttemptRecord, folder: Path) -> str:
+def attempt_card(record: AttemptRecord, run: Run) -> str:
     """Render an attempt: verdict, gates, findings, checks with failing tests, tags, causes, scorers, usage, files."""
+    folder = run.path
     from_trace = read_evidence(evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}"))
-    lines = [headline(record), ""]
+    lines = [run.mark_attempt(record.attempt_id, headline(record)), ""]
     model = f", model {record.model.name}" if record.model.name else ""
     lines += _labelled(
         ("task", f"{record.task_id} ({record.suite}), repeat {record.repeat}"),

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import ContractError, InputError
+from agentbench.core.unique_yaml import load_yaml
 from agentbench.reports.escape import plain
 from agentbench.reports.number_format import plural, points
 from agentbench.reports.paired import PairedReport, costs_per_attempt, difference_interval
@@ -93,7 +94,7 @@ def read_gate(path: Path) -> GateFile:
         InputError: the file cannot be read, is invalid, or has no condition.
     """
     try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+        value = load_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
     except (yaml.YAMLError, RecursionError) as error:
@@ -118,7 +119,7 @@ def read_gate(path: Path) -> GateFile:
 
 def check_gate(gate: GateFile, report: PairedReport) -> GateVerdict:
     """Check a comparison, made on the gate's rate, against all conditions of the gate."""
-    checks = (_min_pairs, _max_drop, _non_inferiority, _max_cost_ratio, _no_new_safety)
+    checks = (_sealed, _min_pairs, _max_drop, _non_inferiority, _max_cost_ratio, _no_new_safety)
     conditions = [check(gate, report) for check in checks]
     return GateVerdict(tuple(condition for condition in conditions if condition is not None))
 
@@ -126,6 +127,14 @@ def check_gate(gate: GateFile, report: PairedReport) -> GateVerdict:
 def undecided(why: str) -> GateVerdict:
     """Return the verdict for runs that cannot be compared."""
     return GateVerdict((Condition("comparison", Conclusion.UNDECIDED, plain(why, MAX_WHY)),))
+
+
+def _sealed(_gate: GateFile, report: PairedReport) -> Condition | None:
+    """Leave the gate undecided if records were altered."""
+    altered = [record for side in (report.a, report.b) if side.run for record in side.run.altered]
+    if not altered:
+        return None
+    return Condition("records", Conclusion.UNDECIDED, plain(f"{altered[0]}, see `ab verify`", MAX_WHY))
 
 
 def _min_pairs(gate: GateFile, report: PairedReport) -> Condition | None:

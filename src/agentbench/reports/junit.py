@@ -12,6 +12,7 @@ from agentbench.core.reasons import InvalidCause, Reason, RunStatus
 from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.escape import attribute
+from agentbench.reports.sources import Run
 from agentbench.reports.summary import Summary
 
 OUTSIDE = frozenset({InvalidCause.TASK, InvalidCause.OPERATOR})
@@ -20,7 +21,7 @@ OUTSIDE = frozenset({InvalidCause.TASK, InvalidCause.OPERATOR})
 def as_junit(summary: Summary) -> str:
     """Render one test case per attempt."""
     finals = summary.run.finals
-    kinds = [kind_of(record) for record in finals]
+    kinds = [_kind(summary.run, record) for record in finals]
     time = math.fsum(record.duration_sec for record in finals)
     counts = (
         f'tests="{len(finals)}" failures="{kinds.count("failure")}" errors="{kinds.count("error")}" '
@@ -30,20 +31,29 @@ def as_junit(summary: Summary) -> str:
         '<?xml version="1.0" encoding="UTF-8"?>',
         f"<testsuites {counts}>",
         f"  <testsuite name={attribute(summary.run.path.name)} {counts}>",
-        *_properties(summary.deviations),
-        *_cases(finals),
+        *_properties(
+            [
+                *(("protocol_deviation", text) for text in summary.deviations),
+                *(("altered", str(record)) for record in summary.run.altered),
+            ]
+        ),
+        *_cases(summary.run),
         "  </testsuite>",
         "</testsuites>",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _properties(deviations: Sequence[str]) -> Iterator[str]:
-    if deviations:
+def _properties(properties: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if properties:
         yield "    <properties>"
-        for text in deviations:
-            yield f'      <property name="protocol_deviation" value={attribute(text)}/>'
+        for name, text in properties:
+            yield f'      <property name="{name}" value={attribute(text)}/>'
         yield "    </properties>"
+
+
+def _kind(run: Run, record: AttemptRecord) -> str:
+    return "error" if run.alteration(record.attempt_id) else kind_of(record)
 
 
 def kind_of(record: AttemptRecord) -> str:
@@ -57,14 +67,14 @@ def kind_of(record: AttemptRecord) -> str:
     return "error" if record.result.failure_reason is Reason.ACCEPTANCE_ERROR else "failure"
 
 
-def _cases(finals: Sequence[AttemptRecord]) -> Iterator[str]:
-    for record in finals:
+def _cases(run: Run) -> Iterator[str]:
+    for record in run.finals:
         name = record.task_id + (f"[{record.repeat}]" if record.repeat > 1 else "")
         classname = f"{record.suite}.{record.variant}"
         case = f'    <testcase classname={attribute(classname)} name={attribute(name)} time="{record.duration_sec:.3f}"'
-        kind = kind_of(record)
+        kind = _kind(run, record)
         if kind == "passed":
             yield f"{case}/>"
             continue
         reason = "" if kind == "skipped" else f" type={attribute(str(record.result.failure_reason))}"
-        yield f"{case}><{kind}{reason} message={attribute(headline(record))}/></testcase>"
+        yield f"{case}><{kind}{reason} message={attribute(run.mark_attempt(record.attempt_id, headline(record)))}/></testcase>"

@@ -29,7 +29,7 @@ from agentbench.reports.number_format import (
 from agentbench.reports.provenance import Provenance, read_provenance
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Side
-from agentbench.reports.summary import interval_json
+from agentbench.reports.summary import interval_json, seals_json
 from agentbench.statistics.comparability import Comparability, compare_identities, join_names
 from agentbench.statistics.intervals import CONFIDENCE, Interval, newcombe_paired
 from agentbench.statistics.paired import Comparison, Method, PairedTask, Pairing, compare, pair
@@ -240,7 +240,10 @@ def decision(report: PairedReport) -> str:
     effect = f"{report.difference_name} = {points(comparison.difference)} ({point_interval(interval)})"
     tasks = plural(len(comparison.pairing.pairs), "task")
     labels = "".join(f" [{label}]" for label in report.labels)
-    return f"{word}: {effect}, {_deciding_test(comparison)}, {tasks}. {power_sentence(report)}{labels}"
+    line = f"{word}: {effect}, {_deciding_test(comparison)}, {tasks}. {power_sentence(report)}{labels}"
+    for name, side in (("B", report.b), ("A", report.a)):
+        line = side.run.mark(line, name) if side.run else line
+    return line
 
 
 def power_sentence(report: PairedReport) -> str:
@@ -528,6 +531,7 @@ def _side_json(side: Side) -> dict[str, Json]:
         "origin": side.origin,
         "attempts": len(side.trials),
         "cost": finite(cost_of(side)),
+        "altered": seals_json(side.run)["altered"] if side.run else [],
     }
 
 

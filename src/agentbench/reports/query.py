@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
+from agentbench.record.seals import AlteredRecord, altered_records
 
 if TYPE_CHECKING:
     import duckdb
@@ -48,7 +49,8 @@ _ATTEMPT_PATHS = {
     "task_dir": ("$.artifact_paths.task_dir", "VARCHAR"),
 }
 VIEWS = {
-    "attempts": "one row per attempt: fields as columns, the full record as JSON in `record`, the run in `run_dir`",
+    "attempts": "one row per attempt: fields as columns, the full record as JSON in `record`, the run in `run_dir`, `altered` if it "
+    "differs from its seal",
     "checks": "one row per acceptance check: task_id, variant, repeat, check_id, outcome, mandatory, assurance, why",
     "events": "one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)",
 }
@@ -58,6 +60,8 @@ VIEWS = {
 class Answer:
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
+    altered: tuple[AlteredRecord, ...] = ()
+    """Records of the runs that differ from their seals, whether or not the answer uses them."""
 
 
 def ask(runs: Sequence[Path], sql: str) -> Answer:
@@ -73,11 +77,12 @@ def ask(runs: Sequence[Path], sql: str) -> Answer:
     for run in runs:
         if not (run / RUN_JSON).is_file():
             raise InputError(f"{run} is not a run directory (it has no {RUN_JSON})")
+    altered = tuple(record for run in runs for record in altered_records(run))
     connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": False})
     try:
-        for statement in _views(runs):
+        for statement in _views(runs, altered):
             connection.execute(statement)
-        return _answer(connection, sql)
+        return replace(_answer(connection, sql), altered=altered)
     except duckdb.Error as error:
         msg = f"query failed: {' '.join(str(error).split())[:600]}"
         raise InputError(msg, remedy=f"views: {', '.join(VIEWS)}; see `ab query --help`") from error
@@ -97,11 +102,13 @@ def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
     return Answer(tuple(column[0] for column in result.description), tuple(result.fetchall()))
 
 
-def _views(runs: Sequence[Path]) -> list[str]:
+def _views(runs: Sequence[Path], altered: Sequence[AlteredRecord]) -> list[str]:
     records = _files([run.absolute() / ATTEMPTS for run in runs])
     logs = _globs([run.absolute() for run in runs])
     columns = [f"CAST(json->>'$.{name}' AS {kind}) AS {name}" for name, kind in _ATTEMPT_COLUMNS.items()]
     columns += [f"CAST(json->>'{path}' AS {kind}) AS {name}" for name, (path, kind) in _ATTEMPT_PATHS.items()]
+    changed = ", ".join(_quoted(record.attempt_id) for record in altered if record.attempt_id) or "''"
+    columns.append(f"attempt_id IN ({changed}) AS altered")
     options = f"filename=true, ignore_errors=true, maximum_object_size={MAX_LINE_BYTES}"
     attempts = (
         f"CREATE VIEW attempts AS SELECT parse_path(filename)[-2] AS run_dir, {', '.join(columns)}, json AS record "  # noqa: S608 - names are constants, paths are quoted

@@ -18,6 +18,7 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Assurance, InvalidCause, Outcome, Reason, RunStatus
 from agentbench.record.naming import ATTEMPTS
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord, parse_record
+from agentbench.record.seals import SealCheck, read_seals
 
 VERIFY = "run `ab verify` to see what was changed"
 
@@ -182,7 +183,12 @@ _FIELDS = {
     "artifact_paths": _values(task_dir=_TEXT),
 }
 _VALIDATOR = SchemaValidator(
-    _members(schema_version=core_schema.literal_schema([SCHEMA_VERSION]), final=_FLAG, **_FIELDS),
+    _members(
+        schema_version=core_schema.literal_schema([SCHEMA_VERSION]),
+        final=_FLAG,
+        supersedes=core_schema.with_default_schema(_optional(_TEXT), default=None),
+        **_FIELDS,
+    ),
     # Caching values as well is slower, because few of them repeat.
     CoreConfig(cache_strings="keys"),
 )
@@ -190,21 +196,32 @@ _select = itemgetter(*_FIELDS)
 _WEAKNESS = {assurance: rank for rank, assurance in enumerate(Assurance)}
 
 
-def read_rows(folder: Path) -> tuple[tuple[Row, ...], int]:
-    """Read the final records as rows, and count the superseded ones. An incomplete last line is ignored.
+class Records(NamedTuple):
+    """The records of a run as rows."""
+
+    finals: tuple[Row, ...]
+    superseded: int
+    """Number of records replaced by a later attempt."""
+    seals: SealCheck
+
+
+def read_rows(folder: Path) -> Records:
+    """Read the final records as rows and compare every record with its seal. An incomplete last line is ignored.
 
     Raises:
         InputError: a line is not a record this version can read.
+        RecordError: a file cannot be read.
     """
+    seals = read_seals(folder)
     path = folder / ATTEMPTS
     # Rows have no reference cycles; collecting while reading would double the time.
     gc_enabled = gc.isenabled()
     gc.disable()
     try:
         with path.open("rb") as file:
-            return _rows(file, path)
+            return _rows(file, path, seals)
     except FileNotFoundError:
-        return (), 0
+        return Records((), 0, seals)
     except OSError as error:
         raise RecordError.of("read", path, error) from error
     finally:
@@ -212,7 +229,7 @@ def read_rows(folder: Path) -> tuple[tuple[Row, ...], int]:
             gc.enable()
 
 
-def _rows(file: BinaryIO, path: Path) -> tuple[tuple[Row, ...], int]:
+def _rows(file: BinaryIO, path: Path, seals: SealCheck) -> Records:
     interned: dict[str, str] = {}
     finals: list[Row] = []
     superseded = offset = 0
@@ -224,12 +241,14 @@ def _rows(file: BinaryIO, path: Path) -> tuple[tuple[Row, ...], int]:
             value = read(raw)
         except ValidationError as error:
             raise _refused(f"{path}:{number}", raw, error) from None
-        if value["final"]:
+        final = value["final"]
+        seals.compare(number, raw[:-1], value["attempt_id"], final=final, supersedes=value["supersedes"])
+        if final:
             finals.append(_row(value, interned, offset, len(raw) - 1))
         else:
             superseded += 1
         offset += len(raw)
-    return tuple(finals), superseded
+    return Records(tuple(finals), superseded, seals)
 
 
 def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length: int) -> Row:

@@ -11,6 +11,7 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.core.text import printable
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
+from agentbench.record.seals import AlteredRecord
 from agentbench.reports.csv_results import read_deviations, read_results
 from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
 from agentbench.statistics.comparability import Identity
@@ -31,6 +32,36 @@ class Run:
     """Final attempts, one per task, variant and repeat."""
     superseded: int
     """Number of records replaced by a later attempt."""
+    altered: tuple[AlteredRecord, ...] = ()
+    """Records that differ from their seals, and a break of the chain that seals them."""
+    unsealed: frozenset[str] = frozenset()
+    """Attempts without a seal: of a run without a chain, or not sealed yet."""
+
+    def mark(self, line: str, name: str = "") -> str:
+        """Return the first line of a report, preceded by what was altered. `name` tells one of several runs."""
+        of_run = f" in {name}" if name else ""
+        if self.altered:
+            more = f" (and {len(self.altered) - 1} more)" if len(self.altered) > 1 else ""
+            return f"ALTERED{of_run}: {self.altered[0]}{more}, see `ab verify`. {line}"
+        if self.unsealed:
+            counted = "" if len(self.unsealed) >= len(self.rows) else f"{len(self.unsealed)} "
+            return f"{line} [{counted}NOT SEALED{of_run.upper()}]"
+        return line
+
+    def mark_attempt(self, attempt_id: str, line: str) -> str:
+        """Return the verdict of one attempt, preceded by how its record was altered."""
+        alteration = self.alteration(attempt_id)
+        if alteration:
+            return f"ALTERED: {alteration}, see `ab verify`. {line}"
+        return f"{line} [NOT SEALED]" if attempt_id in self.unsealed else line
+
+    def alteration(self, attempt_id: str) -> AlteredRecord | None:
+        """Return how the record of an attempt was altered. A broken chain leaves every record in doubt."""
+        return self._alterations.get(attempt_id) or self._alterations.get(None)
+
+    @cached_property
+    def _alterations(self) -> Mapping[str | None, AlteredRecord]:
+        return {record.attempt_id: record for record in reversed(self.altered)}
 
     @cached_property
     def finals(self) -> tuple[AttemptRecord, ...]:
@@ -100,10 +131,19 @@ def open_run(path: Path) -> Run:
         if isinstance(version, int) and version > SCHEMA_VERSION:
             msg = f"{folder} was recorded by a newer version: schema_version {version}, supported is {SCHEMA_VERSION}"
             raise InputError(msg, remedy="upgrade agentbench-harness")
-        rows, superseded = read_rows(folder)
+        records = read_rows(folder)
     except RecordError as error:
         raise InputError(error.message, remedy=VERIFY) from error
-    return Run(folder, str(run.meta.get("run_id", "")), str(run.meta.get("suite", "")), rows, superseded)
+    seals = records.seals
+    return Run(
+        folder,
+        str(run.meta.get("run_id", "")),
+        str(run.meta.get("suite", "")),
+        records.finals,
+        records.superseded,
+        seals.altered(),
+        frozenset(seals.not_sealed_yet() if seals.present else (row.attempt_id for row in records.finals)),
+    )
 
 
 def open_side(text: str) -> Side:

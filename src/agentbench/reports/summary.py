@@ -206,7 +206,11 @@ def _reviews(run: Run, adjudications: Sequence[Adjudication]) -> tuple[Review, .
 
 
 def decision(summary: Summary) -> str:
-    """The first line: how many attempts passed, and of how many."""
+    """The first line: how many attempts passed, and of how many, after a note if records were altered."""
+    return summary.run.mark(_counts(summary))
+
+
+def _counts(summary: Summary) -> str:
     contract = summary.rates.contract
     if not summary.rates.attempts:
         return "EMPTY: no finished attempts"
@@ -344,6 +348,7 @@ def as_json(summary: Summary) -> dict[str, Json]:
         "scorable": rates.scorable,
         "provisional": summary.provisional,
         "deviations": list(summary.deviations),
+        **seals_json(run),
         "statuses": {status: rates.statuses.get(status, 0) for status in RunStatus},
         "rates": {
             Rate.CONTRACT: proportion_json(rates.contract),
@@ -385,6 +390,14 @@ def as_json(summary: Summary) -> dict[str, Json]:
         "cost_to_success": curve_json(summary.cost_to_success),
         **adjudication_json(summary),
         "needs_review": [row.attempt_id for row in summary.run.rows if row.needs_review],
+    }
+
+
+def seals_json(run: Run) -> dict[str, Json]:
+    """Return the records that differ from their seals, and those without one."""
+    return {
+        "altered": [{"place": place, "attempt_id": attempt_id, "why": why} for place, attempt_id, why in run.altered],
+        "not_sealed": sorted(run.unsealed),
     }
 
 
@@ -484,7 +497,7 @@ CSV_HEAD = (
     "G4", "score", "f2p_passed", "f2p_total", "p2p_kept", "p2p_total", "duration_sec", "tool_calls", "contract_id", "attempt_id",
     "task_dir", "assurance", "needs_review", "termination", "prompt_tokens", "completion_tokens", "wall_sec", "cost_unit",
     "workspace_verdict", "judge_verdict", "run_badge", "commands", "safety", DEVIATIONS, "adjudicated", "flagged_categories",
-    "actual_categories",
+    "actual_categories", "altered",
     *COST_COLUMNS,
 )  # fmt: skip
 
@@ -499,6 +512,7 @@ def as_csv(summary: Summary) -> str:
         (
             {
                 **_csv_row(row, deviations, adjudicated.get(row.attempt_id)),
+                "altered": str(summary.run.alteration(row.attempt_id) or "") or None,
                 **cost_cells(row, summary.review_costs, origins.get(row.task)),
             }
             for row in summary.run.rows

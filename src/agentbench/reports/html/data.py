@@ -18,7 +18,7 @@ from agentbench.reports.number_format import finite, total
 from agentbench.reports.paired import PairedReport
 from agentbench.reports.paired import as_json as paired_json
 from agentbench.reports.record_rows import Row
-from agentbench.reports.sources import Side
+from agentbench.reports.sources import Run, Side
 from agentbench.reports.summary import Summary
 from agentbench.reports.summary import as_json as summary_json
 from agentbench.reports.summary_markdown import enforced_lines, reproducibility_lines
@@ -36,19 +36,20 @@ MAX_LINKS = 5
 _LETTERS = {Outcome.PASS: "p", Outcome.FAIL: "f", Outcome.ERROR: "e"}
 
 
-def attempt_row(run: int, row: Row, record: AttemptRecord, truth: str | None) -> list[Json]:
+def attempt_row(number: int, run: Run, row: Row, record: AttemptRecord, truth: str | None) -> list[Json]:
     """Return the row of one attempt, in the order of COLUMNS."""
     line = headline(record)
     _, _, why = line.partition(": ")
+    reason = f"{row.reason}: {why}" if row.reason and why else str(row.reason or "")
     return [
-        run,
+        number,
         row.attempt_id,
         bounded(row.task, text=300),
         row.repeat,
         kind_of(row),
         row.reason,
-        bounded(line, text=400),
-        bounded(f"{row.reason}: {why}" if row.reason and why else str(row.reason or ""), text=300),
+        bounded(run.mark_attempt(row.attempt_id, line), text=400),
+        bounded(run.mark_attempt(row.attempt_id, reason), text=300),
         "".join(_LETTERS[outcome] for outcome in row.gates),
         bounded(row.workspace_verdict, text=20),
         bounded(row.judge, text=20),

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -63,7 +64,10 @@ def write_page(
             # Attempts that did not pass come first, in case not all fit.
             ordered = sorted(summary.run.rows, key=lambda row: (row.passed, row.task, row.repeat))[:max_rows]
             for row, record in zip(ordered, summary.run.records(ordered), strict=True):
-                position, line = len(attempts), attempt_row(number, row, record, truths.get(row.attempt_id))
+                position, line = (
+                    len(attempts),
+                    attempt_row(number, summary.run, row, record, truths.get(row.attempt_id)),
+                )
                 if not row_budget.fits(line):
                     break
                 data = _write_attempt(folder / SIDE, position, record, summary.run.path)
@@ -96,9 +100,9 @@ def export_attempt(run: Run, row: Row) -> str:
     counts = attempt["trace"]
     if isinstance(counts, dict):
         counts["inline"] = events
-    summary = summarise(Run(run.path, run.run_id, run.suite, (row,), 0))
+    summary = summarise(replace(run, rows=(row,), superseded=0))
     truth = next((review.agreement for review in summary.reviews), None)
-    data = page_json([summary], [attempt_row(0, row, record, truth)], {}, None, None)
+    data = page_json([summary], [attempt_row(0, run, row, record, truth)], {}, None, None)
     return render({**data, "single": attempt}, self_contained=True)
 
 

@@ -18,6 +18,7 @@ const verdictBadge = (verdict) => badge({ PASS: "pass", FAIL: "fail", ERROR: "er
 function overview() {
   const many = D.runs.length > 1;
   return h("div", { class: "stack" },
+    D.runs.some((run) => run.altered.length) && h("div", { class: "note", role: "alert" }, h("strong", {}, "Altered records: "), D.runs.flatMap((run) => run.altered.map((one) => `${many ? run.name + ": " : ""}${safe(one.place)} ${safe(one.why)}`)).join("; "), ". Run `ab verify`."),
     D.comparison && comparisonHero(true),
     h("section", {}, h("h1", { class: "vh" }, "Runs"), h("div", { class: "grid " + (many ? "four" : "") }, D.runs.map(runCard))),
     D.runs.some((run) => run.deviations.length) && h("div", { class: "note", role: "note" }, h("strong", {}, "Protocol deviations: "), D.runs.flatMap((run) => run.deviations.map((one) => (many ? run.name + ": " : "") + safe(one))).join("; ")),

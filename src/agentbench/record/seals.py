@@ -1,0 +1,179 @@
+"""Compares records with their seals while reports read them: one hash per record and one per event of the run.
+
+`ab verify` checks everything; this checks only that `attempts.jsonl` is what the run's chain sealed, so that no report shows an
+edited verdict without saying so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic_core import from_json
+
+from agentbench.core.canonical import CanonicalError, canonical, parse_canonical, sha256_hex
+from agentbench.core.errors import RecordError
+from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.naming import ATTEMPTS
+from agentbench.record.schema import UNSEALED
+from agentbench.trace.chain import GENESIS, BadLine, read_line
+from agentbench.trace.events import AttemptSealed, RunClosed, RunReduced
+
+_UNSEALED_MEMBERS = re.compile(rb',"final":(?:true|false)(?=,)|,"trace_head":(?:null|"[^"\\]*")(?=,)')
+
+
+class AlteredRecord(NamedTuple):
+    """A record that is not the one that was sealed, or a place where the seals themselves were changed."""
+
+    place: str
+    attempt_id: str | None
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.why}"
+
+
+class Seal(NamedTuple):
+    record_sha256: str
+    head: str
+
+
+@dataclass(slots=True)
+class SealCheck:
+    """The seals of a run, and the records compared with them so far."""
+
+    seals: Mapping[str, Seal]
+    present: bool
+    """False for a run directory without a chain, whose records cannot be compared with anything."""
+    closed: bool
+    broken: AlteredRecord | None
+    """The first event of the run's chain that does not hold."""
+    _altered: list[AlteredRecord] = field(default_factory=list)
+    _not_sealed_yet: list[str] = field(default_factory=list)
+    _lines: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    """Line and finality of every record."""
+    _supersedes: dict[str, str] = field(default_factory=dict)
+
+    def compare(self, number: int, raw: bytes, attempt_id: str, *, final: bool, supersedes: str | None) -> None:
+        """Compare one line of `attempts.jsonl`, given without its newline, with its seal."""
+        if not self.present:
+            return
+        if attempt_id in self._lines:
+            self._altered.append(_record(number, attempt_id, "is a second record of the same attempt"))
+            return
+        self._lines[attempt_id] = (number, final)
+        if supersedes is not None:
+            self._supersedes[supersedes] = attempt_id
+        seal = self.seals.get(attempt_id)
+        if seal is None:
+            if self.closed or self.broken:
+                self._altered.append(_record(number, attempt_id, "was never sealed"))
+            else:
+                self._not_sealed_yet.append(attempt_id)
+        elif _sealed_sha256(raw) != seal.record_sha256:
+            self._altered.append(_record(number, attempt_id, "differs from its seal"))
+        elif b'"trace_head":"%b"' % seal.head.encode() not in raw:
+            self._altered.append(_record(number, attempt_id, "has another trace_head than its seal"))
+
+    def altered(self) -> tuple[AlteredRecord, ...]:
+        """Return everything that differs, once all records were compared."""
+        if not self.present:
+            return ()
+        return (*((self.broken,) if self.broken else ()), *self._altered, *self._finality(), *self._missing())
+
+    def not_sealed_yet(self) -> tuple[str, ...]:
+        """Return the attempts that a run which is not closed has not sealed."""
+        return tuple(self._not_sealed_yet)
+
+    def _finality(self) -> Iterator[AlteredRecord]:
+        for attempt_id, (number, final) in self._lines.items():
+            if final and attempt_id in self._supersedes:
+                yield _record(number, attempt_id, "is marked final, but another record supersedes it")
+            elif not final and attempt_id not in self._supersedes:
+                yield _record(number, attempt_id, "is marked not final, but no record supersedes it")
+
+    def _missing(self) -> Iterator[AlteredRecord]:
+        for attempt_id in self.seals:
+            if attempt_id not in self._lines:
+                yield AlteredRecord(ATTEMPTS, attempt_id, f"lacks the sealed record of attempt {attempt_id}")
+
+
+def read_seals(folder: Path) -> SealCheck:
+    """Read the seals from the run's chain, up to the first event that does not hold.
+
+    Raises:
+        RecordError: the chain cannot be read.
+    """
+    seals: dict[str, Seal] = {}
+    closed, broken, head = False, None, GENESIS
+    try:
+        with (folder / EVENTS).open("rb") as file:
+            for count, raw in enumerate(file, start=1):
+                if not raw.endswith(b"\n"):
+                    break
+                try:
+                    line = read_line(raw[:-1])
+                except BadLine:
+                    line = None
+                if line is None or line.prev != head or line.seq != count or line.computed() != line.hash:
+                    broken = AlteredRecord(f"{EVENTS}:{count}", None, "breaks the hash chain that seals the records")
+                    break
+                head = line.hash
+                if line.type == AttemptSealed.type:
+                    value = from_json(line.payload)
+                    seals[value["attempt_id"]] = Seal(value["record_sha256"], value["head"])
+                closed = line.type == RunClosed.type or (closed and line.type == RunReduced.type)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise RecordError.of("read", folder / EVENTS, error) from error
+    return SealCheck(seals, present=head != GENESIS or broken is not None, closed=closed, broken=broken)
+
+
+def altered_records(folder: Path) -> tuple[AlteredRecord, ...]:
+    """Compare all records of a run with their seals. Lines that are not records count as altered.
+
+    Raises:
+        RecordError: a file cannot be read.
+    """
+    seals = read_seals(folder)
+    malformed = []
+    try:
+        with (folder / ATTEMPTS).open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                if not raw.endswith(b"\n"):
+                    break
+                try:
+                    value = from_json(raw)
+                    attempt_id, final, supersedes = value["attempt_id"], value["final"], value["supersedes"]
+                except (ValueError, TypeError, KeyError):
+                    malformed.append(AlteredRecord(f"{ATTEMPTS}:{number}", None, "is not a record"))
+                    continue
+                seals.compare(number, raw[:-1], attempt_id, final=final, supersedes=supersedes)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise RecordError.of("read", folder / ATTEMPTS, error) from error
+    return (*seals.altered(), *malformed)
+
+
+def _record(number: int, attempt_id: str, why: str) -> AlteredRecord:
+    return AlteredRecord(f"{ATTEMPTS}:{number}", attempt_id, why)
+
+
+def _sealed_sha256(raw: bytes) -> str:
+    """Return the digest of the sealed part of a line."""
+    body, removed = _UNSEALED_MEMBERS.subn(b"", raw)
+    if removed == len(UNSEALED):
+        return sha256_hex(body)
+    # Members of these names are also elsewhere in the record.
+    try:
+        value = parse_canonical(raw)
+    except CanonicalError:
+        return ""
+    if not isinstance(value, Mapping):
+        return ""
+    return sha256_hex(canonical({key: inner for key, inner in value.items() if key not in UNSEALED}))

@@ -1,0 +1,168 @@
+"""Reports say in their first line that a record is not the one that was sealed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agentbench.cli.main import root
+from agentbench.core.errors import InputError
+from agentbench.reports.sources import open_run
+from tests.record.samples import whole_run
+from tests.reports.runs import record, run_dir, seal_run
+
+EDITED = "attempts.jsonl:2 differs from its seal"
+
+
+def ab(*args: object) -> str:
+    return CliRunner().invoke(root, [str(arg) for arg in args]).output
+
+
+def edit(run: Path, old: str, new: str, *, line: int = 2) -> None:
+    file = run / "attempts.jsonl"
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    assert old in lines[line - 1]
+    lines[line - 1] = lines[line - 1].replace(old, new, 1)
+    file.write_text("".join(lines), encoding="utf-8")
+
+
+@pytest.fixture
+def edited(tmp_path: Path) -> Path:
+    """A run of three attempts in which the verdict of the second was changed to a pass."""
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail"), record("c")])
+    edit(run, '"passed":false', '"passed":true', line=2)
+    return run
+
+
+@pytest.mark.component
+@pytest.mark.req("E-12")
+def test_show_marks_an_edited_verdict_in_the_first_line(edited: Path) -> None:
+    assert ab("show", edited).startswith(f"ALTERED: {EDITED}, see `ab verify`. ")
+    assert ab("show", edited, "--task", "b").startswith(f"ALTERED: {EDITED}, see `ab verify`. ")
+    assert ab("show", edited, "--task", "a").startswith("PASS")
+    shown = json.loads(ab("show", edited, "--json"))
+    assert shown["altered"] == [{"place": "attempts.jsonl:2", "attempt_id": "01-b-1", "why": "differs from its seal"}]
+
+
+def test_summary_marks_an_edited_verdict_in_every_format(edited: Path, tmp_path: Path) -> None:
+    assert ab("report", "summary", "--run", edited).startswith(f"# ALTERED: {EDITED}")
+    summary = json.loads(ab("report", "summary", "--run", edited, "--json"))
+    assert summary["decision"].startswith(f"ALTERED: {EDITED}")
+    assert [alteration["attempt_id"] for alteration in summary["altered"]] == ["01-b-1"]
+    rows = list(csv.DictReader(io.StringIO(ab("report", "summary", "--run", edited, "--format", "csv"))))
+    assert [row["altered"] for row in rows] == ["", EDITED, ""]
+    junit = ab("report", "summary", "--run", edited, "--format", "junit")
+    assert 'errors="1"' in junit
+    assert f"ALTERED: {EDITED}" in junit
+    ab("report", "summary", "--run", edited, "--format", "html", "--out", tmp_path / "page")
+    page = (tmp_path / "page/index.html").read_text(encoding="utf-8")
+    assert page.count(f"ALTERED: {EDITED}") >= 2
+    ab("show", edited, "--task", "b", "--html", tmp_path / "b.html")
+    assert f"ALTERED: {EDITED}" in (tmp_path / "b.html").read_text(encoding="utf-8")
+
+
+def test_comparison_of_an_altered_run_leaves_the_gate_undecided(edited: Path, tmp_path: Path) -> None:
+    other = run_dir(tmp_path / "other", [record(name, variant="packer") for name in "abc"])
+    gate = tmp_path / "gate.yaml"
+    gate.write_text("{max_drop: 0.5}")
+    result = CliRunner().invoke(root, ["report", "paired", "--run-a", str(edited), "--run-b", str(other)])
+    assert result.output.startswith(f"# ALTERED in A: {EDITED}")
+    gated = CliRunner().invoke(
+        root, ["report", "paired", "--run-a", str(edited), "--run-b", str(other), "--gate", str(gate)]
+    )
+    assert gated.exit_code == 2
+    assert f"records: {EDITED}" in gated.output
+
+
+def test_query_has_a_column_for_altered_records(edited: Path) -> None:
+    pytest.importorskip("duckdb")
+    result = CliRunner().invoke(root, ["query", "select task_id from attempts where altered", str(edited), "--json"])
+    assert json.loads(result.stdout) == [{"task_id": "b"}]
+    assert EDITED in result.stderr
+
+
+def _hide(run: Path) -> None:
+    edit(run, '"final":true', '"final":false')
+
+
+def _remove(run: Path) -> None:
+    file = run / "attempts.jsonl"
+    first, _second, third = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(first + third)
+
+
+def _add(run: Path) -> None:
+    with (run / "attempts.jsonl").open("ab") as file:
+        file.write(record("d").line() + b"\n")
+
+
+def _duplicate(run: Path) -> None:
+    file = run / "attempts.jsonl"
+    file.write_bytes(file.read_bytes() + file.read_bytes().splitlines(keepends=True)[0])
+
+
+def _reseal_without_the_chain(run: Path) -> None:
+    _hide(run)
+    edit(run, '"passed":false', '"passed":true')
+    before = (run / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "events.jsonl").unlink()
+    seal_run(run)
+    after = (run / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "events.jsonl").write_bytes(b"".join([*before[:2], after[2], *before[3:]]))
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        (_hide, "attempts.jsonl:2 is marked not final, but no record supersedes it"),
+        (_remove, "attempts.jsonl lacks the sealed record of attempt 01-b-1"),
+        (_add, "attempts.jsonl:4 was never sealed"),
+        (_duplicate, "attempts.jsonl:4 is a second record of the same attempt"),
+        (_reseal_without_the_chain, "events.jsonl:3 breaks the hash chain that seals the records"),
+    ],
+)
+def test_hidden_removed_and_added_records_are_marked(tmp_path: Path, change: Callable[[Path], None], why: str) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail"), record("c")])
+    assert not open_run(run).altered
+    change(run)
+    assert ab("show", run).startswith(f"ALTERED: {why}")
+
+
+def test_run_without_a_chain_is_not_sealed_but_not_altered(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail")])
+    (run / "events.jsonl").unlink()
+    first = ab("report", "summary", "--run", run).splitlines()[0]
+    assert first.endswith(" [NOT SEALED]")
+    assert not open_run(run).altered
+
+
+def test_record_of_a_running_run_may_wait_for_its_seal(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail")])
+    log = run / "events.jsonl"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
+    assert ab("show", run).splitlines()[0].endswith(" [1 NOT SEALED]")
+
+
+def test_member_named_like_an_unsealed_one_does_not_look_altered(tmp_path: Path) -> None:
+    tagged = record("a", "fail")
+    tag = tagged.tags[0].model_copy(update={"attributes": {"a": 1, "final": True, "trace_head": "x", "z": 1}})
+    run = run_dir(tmp_path / "run", [tagged.model_copy(update={"tags": (tag,)})])
+    assert not open_run(run).altered
+
+
+def test_records_of_a_real_run_match_their_seals(tmp_path: Path) -> None:
+    run = open_run(whole_run(tmp_path / "runs"))
+    assert (run.altered, run.unsealed) == ((), frozenset())
+
+
+def test_adjudicating_an_altered_record_is_refused(edited: Path) -> None:
+    args = ["adjudicate", str(edited), "--attempt", "b", "--truth", "correct", "--minutes", "1"]
+    with pytest.raises(InputError, match=EDITED):
+        CliRunner().invoke(root, args, catch_exceptions=False)
+    assert not (edited / "adjudications.jsonl").exists()
