@@ -12,6 +12,8 @@ from agentbench.verdict.tags import disagreements
 from agentbench.verdict.terms import Terms
 
 SHOWN_PATHS = 5
+COMPILED_FILE = "compiled_file"
+"""Rule of findings about compiled code in a patch."""
 
 
 def review_reasons(facts: Facts, terms: Terms, status: RunStatus, *, passed: bool) -> tuple[str, ...]:
@@ -20,12 +22,10 @@ def review_reasons(facts: Facts, terms: Terms, status: RunStatus, *, passed: boo
     rules = sorted({event.payload.rule for event in (*violations(facts), *penalties(facts))})
     if rules:
         reasons.append(f"rules violated: {', '.join(rules)}")
-    sensitive = _sensitive_paths(facts, terms)
-    if sensitive:
-        more = f" and {len(sensitive) - SHOWN_PATHS} more" if len(sensitive) > SHOWN_PATHS else ""
-        reasons.append(
-            f"the patch changes build, dependency or pipeline files: {', '.join(sensitive[:SHOWN_PATHS])}{more}"
-        )
+    if sensitive := _sensitive_paths(facts, terms):
+        reasons.append(f"the patch changes build, dependency or pipeline files: {_listed(sensitive)}")
+    if compiled := [found.payload.path or "" for found in facts.findings if found.payload.rule == COMPILED_FILE]:
+        reasons.append(f"the patch has compiled code, which a diff does not show: {_listed(compiled)}")
     undecided = [check.payload.check_id for check in facts.checks if check.payload.outcome is Outcome.ERROR]
     if undecided:
         reasons.append(f"undecided checks: {', '.join(undecided)}")
@@ -42,6 +42,11 @@ def review_reasons(facts: Facts, terms: Terms, status: RunStatus, *, passed: boo
     if judged in {"PASS", "FAIL"} and (judged == "PASS") != passed:
         reasons.append(f"the judge says {judged}, the gates say {'PASS' if passed else 'FAIL'}")
     return tuple(reasons)
+
+
+def _listed(paths: list[str]) -> str:
+    more = f" and {len(paths) - SHOWN_PATHS} more" if len(paths) > SHOWN_PATHS else ""
+    return f"{', '.join(paths[:SHOWN_PATHS])}{more}"
 
 
 def _sensitive_paths(facts: Facts, terms: Terms) -> list[str]:

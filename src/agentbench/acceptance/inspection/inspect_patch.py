@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentbench.acceptance.grading_context import Finding
+from agentbench.acceptance.inspection.compiled_files import compiled_kind
 from agentbench.acceptance.inspection.dependencies import added_dependencies, is_declaration, is_python_declaration
 from agentbench.acceptance.inspection.rule_match import RuleMatch
 from agentbench.acceptance.inspection.tampering import find_tampering, search_words
 from agentbench.acceptance.protected import BYTECODE, RUNNER_FILES, TEST_FOLDERS
 from agentbench.core.python_syntax import parse as parse_python
 from agentbench.tree.entry import FileWrite
+from agentbench.verdict.review import COMPILED_FILE
 from agentbench.workspace.diff.compare import Globs
 from agentbench.workspace.diff.events import path_text
 from agentbench.workspace.diff.file_patch import REMOVE, FilePatch
@@ -67,7 +69,12 @@ class InspectedPatch:
 def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
     """Return all findings about a patch, gates first, at most `MAX_FINDINGS`."""
     generated = Globs((*inspected.generated, *BYTECODE))
-    findings = [*_scope(inspected, generated), *_harmful_files(inspected), *_dependencies(inspected)]
+    findings = [
+        *_scope(inspected, generated),
+        *_harmful_files(inspected),
+        *_compiled_files(inspected),
+        *_dependencies(inspected),
+    ]
     is_about_testing = _is_about_testing(inspected.base)
     removed = _removed_lines(inspected.patches)
     sources = list(_sources(inspected, generated))
@@ -178,6 +185,17 @@ def _harmful_files(inspected: InspectedPatch) -> Iterator[Finding]:
                 "changes git settings; the patch is computed from file content, not by git",
                 path=shown,
             )
+
+
+def _compiled_files(inspected: InspectedPatch) -> Iterator[Finding]:
+    """Yield compiled code that the patch adds or changes. Bytecode without its source is a gate of its own."""
+    for write in inspected.writes:
+        if write.path.endswith((b".pyc", b".pyo")) and not _has_source(write.path, inspected):
+            continue
+        kind = "" if write.content is None else compiled_kind(write.path, write.content)
+        if kind:
+            verb = "changes" if write.path in inspected.base else "adds"
+            yield Finding(COMPILED_FILE, "note", f"{verb} compiled code: {kind}", path=path_text(write.path)[0])
 
 
 def _runs_at_startup(write: FileWrite) -> bool:
