@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 from pathlib import Path
 
+import pydantic_core
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.errors import InputError
 from agentbench.run import predictions as grading
-from agentbench.run.predictions import Prediction, read_patch, read_predictions
+from agentbench.run.predictions import Prediction, read_patch, read_predictions, refuse_repeats, refuse_several_methods
 from tests.run.conftest import Ab
 from tests.run.tasks import PATCH, make_suite, make_task
 
@@ -87,6 +89,12 @@ def test_patch_in_predictions_is_read_byte_for_byte(
             ":1: missing key 'model_patch'; found 'patch'",
         ),
         ('{"a": {}}', ":a: missing key 'model_patch'"),
+        (
+            f'{line("a")}\n{{"instance_id": "b", "model_patch": "x", "model_patch": "y"}}\n',
+            ":2: duplicate key 'model_patch'",
+        ),
+        ('{"instance_id": "a", "model_patch": "x", "model_patch": "y"}', ":1: duplicate key 'model_patch'"),
+        ('{\n"a": "x",\n"b": "x",\n"a": "y"\n}', ":4: duplicate key 'a'"),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "bytes",
 )
@@ -133,6 +141,28 @@ def test_patch_is_read_only_up_to_the_size_limit() -> None:
     assert stream.taken == 67108865
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_second_prediction_for_a_task_is_refused_with_both_lines(tmp_path: Path, end: str) -> None:
+    path = written(tmp_path, f"{line('a')}\n{line('b')}\n\n{line('a', '')}{end}")
+    with pytest.raises(InputError) as refused:
+        refuse_repeats(read_predictions(path))
+    assert refused.value.message == f"{path}:4: second prediction for 'a'; the first is at {path}:1"
+    assert "--repeats-allowed" in (refused.value.remedy or "")
+    listed = written(tmp_path, f"[{line('a')}, {line('a')}]", "list.json")
+    with pytest.raises(
+        InputError, match=r"list.json:\[1\]: second prediction for 'a'; the first is at .*list.json:\[0\]"
+    ):
+        refuse_repeats(read_predictions(listed))
+
+
+def test_predictions_of_two_methods_are_not_repeats_but_have_no_common_report(tmp_path: Path) -> None:
+    both = [line("a", model_name_or_path=name) for name in ("one", "two")]
+    predictions = read_predictions(written(tmp_path, "\n".join(both)))
+    refuse_repeats(predictions)
+    with pytest.raises(InputError, match=r":2: model_name_or_path is 'two', but 'one' at .*:1"):
+        refuse_several_methods(predictions)
+
+
 # --- grading ----------------------------------------------------------------------------------------------------------
 
 
@@ -171,3 +201,42 @@ def test_unwritable_report_is_rejected_before_grading(ab: Ab, tmp_path: Path) ->
     assert done.code == 2
     assert f"folder {report.parent} does not exist" in done.stderr
     assert not out.exists()
+
+
+@pytest.mark.req("G-01")
+def test_repeats_count_as_resolved_only_if_all_pass(ab: Ab, tmp_path: Path) -> None:
+    suite = make_suite(tmp_path / "tasks", "one", "two") / "tiny"
+    preds = written(tmp_path, "\n".join([line("one"), line("one", ""), line("two"), line("two")]))
+    refused = ab("grade", "--task", suite, "--predictions", preds)
+    assert refused.code == 2
+    assert "preds.jsonl:2: second prediction for 'one'; the first is at" in refused.stderr
+    report = tmp_path / "report.json"
+    done = ab("grade", "--task", suite, "--predictions", preds, "--repeats-allowed", "--report", report)
+    assert "patch: pass@1 75.0%, pass^1 75.0% (2 tasks)" in done.stdout
+    assert "patch: pass@2 100.0%, pass^2 50.0% (2 tasks)" in done.stdout
+    summary = json.loads(report.read_text())
+    assert (summary["resolved_ids"], summary["unresolved_ids"]) == (["two"], ["one"])
+    assert summary["resolved_rule"] == "an instance is resolved if every prediction for it passed"
+    assert summary["pass_k"][1] == {"k": 2, "pass_at_k": 1.0, "pass_hat_k": 0.5, "instances": 2}
+
+
+@pytest.mark.req("E-16")
+def test_extension_in_a_binary_patch_passes_but_needs_review(ab: Ab, tmp_path: Path) -> None:
+    """The patch that `git diff --binary` makes of a compiled extension under an innocent name."""
+    (extension,) = Path(pydantic_core.__file__).parent.glob("_pydantic_core*.so")
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    (repository / "table.dat").write_bytes(extension.read_bytes()[:50_000])
+    git = ["git", "-C", str(repository), "-c", "core.fileMode=false"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    binary = subprocess.run([*git, "diff", "--cached", "--binary"], check=True, capture_output=True).stdout
+    assert b"GIT binary patch" in binary
+    patch = tmp_path / "fix.patch"
+    patch.write_bytes(PATCH.encode() + binary)
+    done = ab("grade", "--task", make_task(tmp_path / "task"), "--patch", patch, "--json")
+    assert done.record["result"]["passed"]
+    assert done.record["needs_review"]
+    shown = ab("show", done.json["run_dir"]).stdout
+    assert "compiled code, which a diff does not show: table.dat" in shown
+    assert "compiled_file  table.dat" in shown

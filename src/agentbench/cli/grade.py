@@ -18,6 +18,9 @@ EPILOG = """\b
 Examples:
   ab grade --task tasks/mine/bug --patch fix.patch
   ab grade --task tasks/mine --predictions preds.jsonl --workers 2 --json
+  ab grade --task tasks/mine --predictions samples.jsonl --repeats-allowed
+
+Two predictions of one method for one task are refused unless --repeats-allowed is given.
 """
 
 
@@ -34,6 +37,7 @@ Examples:
 @click.option(
     "--predictions", type=FILE, help="JSON lines of {instance_id, model_patch}, or a JSON object keyed by id."
 )
+@click.option("--repeats-allowed", is_flag=True, help="Grade several predictions for one task as repeats.")
 @click.option("--report", "report_file", type=FILE, help="Write a SWE-bench report (with --predictions).")
 @workers_option
 @sandbox_option
@@ -47,6 +51,7 @@ def command(
     paths: tuple[Path, ...],
     patch_file: Path | None,
     predictions: Path | None,
+    repeats_allowed: bool,
     report_file: Path | None,
     workers: int,
     sandbox: str,
@@ -60,7 +65,7 @@ def command(
     from agentbench.contract.suite import find_tasks
     from agentbench.core.errors import InputError
     from agentbench.run.config import CliChoices
-    from agentbench.run.predictions import prediction_rows, read_predictions
+    from agentbench.run.predictions import prediction_rows, read_predictions, refuse_repeats, refuse_several_methods
     from agentbench.run.request import RunRequest
 
     if (patch_file is None) == (predictions is None):
@@ -80,6 +85,10 @@ def command(
         wanted = read_predictions(predictions)
         if not wanted:
             raise InputError(f"{predictions} has no predictions")
+        if not repeats_allowed:
+            refuse_repeats(wanted)
+        if report_file is not None:
+            refuse_several_methods(wanted)
     request = RunRequest(
         suite=tasks[0].task.suite,
         tasks_dir="",
@@ -95,7 +104,25 @@ def command(
     if report_file is not None:
         _write_report(report_file, result, [task.id for task in tasks], wanted)
     print_result(result, as_json=as_json)
+    if repeats_allowed and not as_json:
+        _print_pass_k(result)
     sys.exit(result.exit_code)
+
+
+def _print_pass_k(result: StudyResult) -> None:
+    """Print pass@k of every method whose tasks have several predictions."""
+    from agentbench.reports.number_format import percent
+    from agentbench.reports.sources import open_run
+    from agentbench.reports.summary import summarise
+
+    for path in result.runs:
+        run = open_run(path)
+        for repeats in summarise(run).pass_k:
+            of_tasks = f"{repeats.tasks} task{'' if repeats.tasks == 1 else 's'}"
+            method = run.rows[0].variant
+            click.echo(
+                f"{method}: pass@{repeats.k} {percent(repeats.any_of)}, pass^{repeats.k} {percent(repeats.all_of)} ({of_tasks})"
+            )
 
 
 def _write_report(path: Path, result: StudyResult, tasks: list[str], wanted: list[Prediction]) -> None:
@@ -104,7 +131,8 @@ def _write_report(path: Path, result: StudyResult, tasks: list[str], wanted: lis
     from agentbench.authoring.formats.swebench import report
     from agentbench.core.errors import InputError
 
-    empty = [prediction.task_id for prediction in wanted if not prediction.patch.strip() and not prediction.problem]
+    changing = {prediction.task_id for prediction in wanted if prediction.patch.strip() or prediction.problem}
+    empty = [prediction.task_id for prediction in wanted if prediction.task_id not in changing]
     try:
         path.write_text(json.dumps(report(list(result.records()), tasks, empty), indent=2) + "\n", encoding="utf-8")
     except OSError as error:

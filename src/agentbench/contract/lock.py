@@ -15,6 +15,7 @@ from agentbench.contract.schema import FrozenScenario, Model
 from agentbench.contract.task_files import TaskFileError, regular
 from agentbench.core.atomic_file import write_atomic
 from agentbench.core.errors import ContractError
+from agentbench.core.unique_keys import unique_members
 
 LOCK_NAME = "task.lock.json"
 MAX_BYTES = 64 * 1024 * 1024
@@ -111,7 +112,7 @@ def read_lock(folder: Path) -> Lock | None:
     if len(data) > MAX_BYTES:
         raise _invalid(file, f"larger than {MAX_BYTES // 1024**2} MiB")
     try:
-        value = json.loads(data.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(data.decode(), object_pairs_hook=unique_members, parse_constant=_no_constant)
         return Lock.model_validate_json(json.dumps(value), strict=True, by_alias=True, by_name=False)
     except json.JSONDecodeError as error:
         raise _invalid(file, f"invalid JSON: {error.msg}", line=error.lineno) from None
@@ -142,13 +143,6 @@ def _invalid(file: str, message: str, line: int = 0) -> ContractError:
     error = InvalidFileError(file, [Problem(file, line, "", message)])
     error.remedy = "recreate it with `ab task lock`"
     return error
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("duplicate key")
-    return value
 
 
 def _no_constant(name: str) -> object:

@@ -15,6 +15,8 @@ from typing import NoReturn, TypeAlias
 import rfc8785
 from pydantic_core import from_json, to_json
 
+from agentbench.core.unique_keys import DuplicateKeyError, unique_members
+
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 SAFE_INTEGER = 2**53 - 1
@@ -140,6 +142,8 @@ def _parse(data: bytes, decoder: json.JSONDecoder) -> Json:
         value: Json = decoder.decode(data.decode())
     except CanonicalError:
         raise
+    except DuplicateKeyError as error:
+        raise CanonicalError(str(error)) from None
     except UnicodeDecodeError:
         raise CanonicalError("not UTF-8") from None
     except RecursionError:
@@ -161,15 +165,6 @@ def _reject(constant: str) -> NoReturn:
     raise CanonicalError(f"{constant} is not JSON")
 
 
-def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    mapping = dict(pairs)
-    if len(mapping) != len(pairs):
-        keys = [key for key, _ in pairs]
-        duplicate = next(key for key in keys if keys.count(key) > 1)
-        raise CanonicalError(f"duplicate key {duplicate!r}")
-    return mapping
-
-
 _lenient = json.JSONDecoder(parse_constant=_reject)
 _doubles = json.JSONDecoder(parse_constant=_reject, parse_int=_number)
-_strict = json.JSONDecoder(parse_constant=_reject, parse_int=_number, object_pairs_hook=_unique)
+_strict = json.JSONDecoder(parse_constant=_reject, parse_int=_number, object_pairs_hook=unique_members)

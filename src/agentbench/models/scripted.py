@@ -24,6 +24,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from agentbench.core.errors import ContractError, InputError, ModelFault
+from agentbench.core.unique_yaml import load_yaml
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.client.response_errors import fault_of
 from agentbench.models.dialects.usage import estimated
@@ -82,7 +83,7 @@ def load_script(path: Path) -> ModelScript:
     try:
         if path.stat().st_size > MAX_FILE:
             raise InputError(f"model script {path} is larger than {MAX_FILE} bytes")
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = load_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise InputError(f"cannot read model script {path}: {error}") from None
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +17,7 @@ from agentbench.contract.problem import nearest
 from agentbench.core.command import MIB
 from agentbench.core.errors import InputError
 from agentbench.core.protocol import PROTOCOL_SEED
+from agentbench.core.unique_keys import DuplicateKeyError, key_lines, unique_members
 from agentbench.run.config import Configuration, Setting
 from agentbench.run.plan import PlanRow
 from agentbench.workspace.diff.file_patch import PatchLimits
@@ -31,6 +32,10 @@ _Item = tuple[str, str | None, object]
 """The place of an entry in its file, its key if the file is keyed by id, and its value."""
 
 
+class _DuplicateKey(InputError):
+    """A JSON object with a key twice; the file is not tried in another format."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """One patch for one task, by one method."""
@@ -40,6 +45,8 @@ class Prediction:
     method: str = "patch"
     problem: str = ""
     """Why the patch was not read: it is too large to be graded."""
+    place: str = field(default="", compare=False)
+    """Where it was read: file, and line or position in a list."""
 
 
 def read_patch(task_id: str, stream: BinaryIO) -> Prediction:
@@ -63,7 +70,10 @@ def read_predictions(path: Path) -> list[Prediction]:
             if size > MAX_PREDICTIONS_BYTES:
                 msg = f"predictions {path}: {size} bytes, the limit is {MAX_PREDICTIONS_BYTES}"
                 raise InputError(msg, remedy="split the predictions into several files")
-            return [_prediction(value, f"{path}:{place}", key) for place, key, value in _items(path, stream)]
+            return [
+                replace(_prediction(value, f"{path}:{place}", key), place=f"{path}:{place}")
+                for place, key, value in _items(path, stream)
+            ]
     except OSError as error:
         raise InputError(f"cannot read predictions {path}: {error.strerror or error}") from None
 
@@ -77,6 +87,8 @@ def _items(path: Path, stream: BinaryIO) -> Iterator[_Item]:
     number, line = first
     try:
         value = _json(path, number, line)
+    except _DuplicateKey:
+        raise
     except InputError as not_a_line:
         rest = stream.read(MAX_DOCUMENT_BYTES + 1)
         if not rest.strip():
@@ -119,7 +131,12 @@ def _json(path: Path, number: int, data: bytes) -> object:
         msg = f"{path}: JSON value is larger than {MAX_DOCUMENT_BYTES} bytes"
         raise InputError(msg, remedy="write one prediction on each line (JSONL)")
     try:
-        return json.loads(data.decode("utf-8"))
+        return json.loads(data.decode("utf-8"), object_pairs_hook=unique_members)
+    except DuplicateKeyError as error:
+        *_, line = key_lines(data.decode("utf-8"), error.key, number) or [number]
+        raise _DuplicateKey(
+            f"{path}:{line}: {error}", remedy="remove one of them: readers disagree about which counts"
+        ) from None
     except UnicodeDecodeError as error:
         msg = f"{path}:{number}: not UTF-8: {error.reason} at byte {error.start}"
     except json.JSONDecodeError as error:
@@ -167,6 +184,32 @@ def _sized(task_id: str, patch: bytes, method: str) -> Prediction:
     if len(patch) > limit:
         return Prediction(task_id, b"", method, f"the patch is larger than {limit} bytes")
     return Prediction(task_id, patch, method)
+
+
+def refuse_repeats(predictions: Sequence[Prediction]) -> None:
+    """Refuse two predictions of one method for one task.
+
+    Raises:
+        InputError: there are some (names both places).
+    """
+    first: dict[tuple[str, str], Prediction] = {}
+    for prediction in predictions:
+        earlier = first.setdefault((prediction.task_id, prediction.method), prediction)
+        if earlier is not prediction:
+            msg = f"{prediction.place}: second prediction for '{prediction.task_id}'; the first is at {earlier.place}"
+            raise InputError(msg, remedy="remove one, or use --repeats-allowed to grade all of them as repeats")
+
+
+def refuse_several_methods(predictions: Sequence[Prediction]) -> None:
+    """Refuse predictions of several methods, because a SWE-bench report does not tell them apart.
+
+    Raises:
+        InputError: there are several methods.
+    """
+    other = next((prediction for prediction in predictions if prediction.method != predictions[0].method), None)
+    if other is not None:
+        msg = f"{other.place}: model_name_or_path is '{other.method}', but '{predictions[0].method}' at {predictions[0].place}"
+        raise InputError(msg, remedy="--report is about one method: grade the methods from separate files")
 
 
 def prediction_rows(tasks: Sequence[LoadedTask], predictions: Sequence[Prediction]) -> list[PlanRow]:

@@ -8,6 +8,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from agentbench.core.unique_keys import unique_members
+
 MAX_ANSWER = 200_000
 _FENCE = re.compile(r"```(?:json)?[ \t\r]*+\n(.*)\n```\Z", re.DOTALL)
 
@@ -64,7 +66,7 @@ def read_answer(text: str) -> Answer:
     fenced = _FENCE.match(text)
     body = fenced[1] if fenced else text
     try:
-        json.loads(body, object_pairs_hook=_unique)
+        json.loads(body, object_pairs_hook=unique_members)
         return Answer.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -75,10 +77,3 @@ def read_answer(text: str) -> Answer:
         raise Unparseable("nested too deeply") from None
     except ValueError as error:
         raise Unparseable(f"not a JSON object: {error}") from None
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    unique = dict(pairs)
-    if len(unique) != len(pairs):
-        raise ValueError("duplicate key")
-    return unique

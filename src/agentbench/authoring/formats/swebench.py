@@ -26,9 +26,11 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError, PatchInvalid
+from agentbench.core.unique_keys import DuplicateKeyError, key_lines, unique_members
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.lab import Lab
 from agentbench.sandbox.environments.interpreter import installed
+from agentbench.statistics.repeats import pass_k
 from agentbench.tree.entry import FileWrite
 from agentbench.tree.folder import FolderTree
 from agentbench.workspace.diff.apply import PatchedTree, plan_writes
@@ -90,7 +92,10 @@ def _rows(path: Path) -> Iterator[tuple[str, object]]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot read: {error}") from None
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=unique_members)
+    except DuplicateKeyError as error:
+        lines = ", ".join(map(str, key_lines(text, error.key)))
+        raise InputError(f"{path}: {error} (lines with it: {lines})") from None
     except ValueError:
         document = None
     except RecursionError:
@@ -104,7 +109,7 @@ def _rows(path: Path) -> Iterator[tuple[str, object]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=unique_members)
         except (ValueError, RecursionError) as error:
             if not any_row:  # not a JSON lines file at all
                 raise InputError(f"{path}:{number}: invalid JSON: {error}") from None
@@ -317,13 +322,17 @@ def export_task(task: LoadedTask, lab: Lab) -> dict[str, Json]:
 # --- report ------------------------------------------------------------------------------------------------------
 
 
+RESOLVED_RULE = "an instance is resolved if every prediction for it passed"
+
+
 def report(records: Sequence[AttemptRecord], tasks: Sequence[str], empty: Sequence[str]) -> Mapping[str, Json]:
     """Return results in the format of SWE-bench's own harness. `empty` are the instances whose patch changes nothing.
 
-    As in SWE-bench, a patch that does not apply is an error and the instance does not count as completed.
+    As in SWE-bench, a patch that does not apply is an error and the instance does not count as completed. With repeats, the
+    report also has the rule for resolved instances and pass@k over the predictions.
     """
     submitted = sorted({record.task_id for record in records})
-    resolved = sorted({record.task_id for record in records if record.result.passed})
+    resolved = sorted(set(submitted) - {record.task_id for record in records if not record.result.passed})
     blank = sorted(set(empty) - set(resolved))
     failed = {
         record.task_id
@@ -345,4 +354,22 @@ def report(records: Sequence[AttemptRecord], tasks: Sequence[str], empty: Sequen
     counts |= {f"{name}_instances": len(ids) for name, ids in groups.items()}
     counts |= {f"{name}_ids": list(ids) for name, ids in groups.items()}
     counts["incomplete_ids"] = sorted(set(tasks) - set(submitted))
-    return {**counts, "schema_version": 2}
+    return {**counts, **_repeats(records), "schema_version": 2}
+
+
+def _repeats(records: Sequence[AttemptRecord]) -> dict[str, Json]:
+    """Return pass@k and pass^k if an instance has several predictions."""
+    outcomes: dict[str, list[bool]] = {}
+    for record in records:
+        outcomes.setdefault(record.task_id, []).append(record.result.passed)
+    if all(len(passed) == 1 for passed in outcomes.values()):
+        return {}
+    clusters = [(sum(passed), len(passed)) for passed in outcomes.values()]
+    return {
+        "resolved_rule": RESOLVED_RULE,
+        "predictions": len(records),
+        "pass_k": [
+            {"k": result.k, "pass_at_k": result.any_of, "pass_hat_k": result.all_of, "instances": result.tasks}
+            for result in pass_k(clusters)
+        ],
+    }
