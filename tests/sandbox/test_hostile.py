@@ -310,7 +310,8 @@ class TestLimits:
             pytest.skip("no memory cgroup on this machine")
         spec = replace(SPEC, limits=Limits(cpus=2, memory_mb=200, pids=32, disk_mb=1024))
         with backend.open(spec, prepared) as opened:
-            other = opened.start(Command(line="read line; echo got $line"))
+            other = opened.start(Command(line="touch started; read line; echo got $line"))
+            opened.run(Command(line="until [ -e started ]; do sleep 0.05; done"))
             done = opened.run(Command(argv=("python3", "-c", "x = b'x' * (400 << 20); import time; time.sleep(20)")))
             assert (done.exit_code, done.oom) == (137, True)
             other.write(b"word\n")
