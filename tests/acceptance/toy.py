@@ -14,7 +14,6 @@ from pathlib import Path
 import yaml
 
 from agentbench.acceptance.grading_context import GradingContext, Unlogged
-from agentbench.contract.identity import identify
 from agentbench.contract.load import load_task
 from agentbench.run.lab import Lab
 from agentbench.sandbox.protocol import Phase
@@ -227,7 +226,6 @@ class TaskFactory:
             spec=prepared.spec(Phase.GRADING),
             prepared=prepared.environment,
             loaded=loaded,
-            contract_id=identify(loaded).contract_id,
             cache=self.lab.state / "oracle",
             log=Unlogged(),
             blobs=BlobStore(folder / "blobs"),

@@ -13,7 +13,7 @@ from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import WorkspaceError
 from agentbench.core.file_lock import file_lock
 
-FORMAT = 2
+FORMAT = 3
 """Raised when the meaning of a cached result, or how it is computed, changes."""
 
 M = TypeVar("M", bound=BaseModel)

@@ -48,7 +48,6 @@ class GradingContext:
     spec: SandboxSpec
     prepared: Prepared
     loaded: LoadedTask
-    contract_id: str
     cache: Path
     log: EventSink = field(default_factory=Unlogged)
     blobs: BlobStore | None = None

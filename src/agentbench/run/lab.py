@@ -13,18 +13,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from agentbench.acceptance.grading_context import GradingContext
-from agentbench.agents.cli.agent import profile_of
-from agentbench.agents.cli.layer import ProgramLayer, install
 from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Identities
 from agentbench.contract.scorers import scorer_spec
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceError
-from agentbench.run.attempt.judge import JudgeChoice
 from agentbench.run.environment_facts import EnvironmentFacts, read_environment_facts
 from agentbench.run.known_packages import known_packages
 from agentbench.run.models import Models
@@ -47,6 +44,10 @@ from agentbench.sandbox.state import default_state
 from agentbench.tree.entry import tree_digest
 from agentbench.workspace.secrets.scan import RepositorySecrets, repository_secrets
 from agentbench.workspace.source.snapshot import Snapshot, Snapshots
+
+if TYPE_CHECKING:
+    from agentbench.agents.cli.layer import ProgramLayer
+    from agentbench.run.attempt.judge import JudgeChoice
 
 LOGGING_SCHEMA = 1
 _STRENGTHS: tuple[Strength, ...] = ("absent", "monitored", "hard")
@@ -235,7 +236,6 @@ class Lab:
             spec=prepared.spec(Phase.GRADING),
             prepared=prepared.environment,
             loaded=prepared.task,
-            contract_id=prepared.ids.contract_id,
             cache=self.grading_cache,
             known_packages=prepared.known_packages,
         )
@@ -248,6 +248,11 @@ class Lab:
         Raises:
             SandboxUnavailable: it cannot be installed here.
         """
+        if not agent.startswith("cli:"):
+            return None
+        from agentbench.agents.cli.agent import profile_of  # noqa: PLC0415 - few studies run such programs
+        from agentbench.agents.cli.layer import install  # noqa: PLC0415
+
         profile = profile_of(agent)
         if profile is None:
             return None

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.acceptance.grade import grade
+from agentbench.acceptance.validation import baseline
 from agentbench.authoring.commit.commit_reader import TaskRequest, read_commit
 from agentbench.authoring.commit.from_commit import from_commit
 from agentbench.authoring.commit.split import UnsuitableCommit
@@ -46,7 +48,13 @@ class TestVerified:
         assert b"value / 2" in (created.folder / "reference.patch").read_bytes()
         assert loaded.task.strata.kind == "bugfix"
         assert loaded.checks[0].fail_to_pass == created.verification.fail_to_pass
-        (valid,) = validate_suite([loaded], lab, repeats=2, workers=1, report=lambda _line: None)
+        cached = sorted(path.name for path in lab.grading_cache.glob("*.json"))
+        renamed = load_task(created.folder.rename(created.folder.with_name("renamed")))
+        graded = grade(created.draft.reference, lab.grading_context(lab.prepare(renamed)))
+        assert graded.accepted
+        assert baseline(lab.grading_context(lab.prepare(renamed))).cached
+        assert sorted(path.name for path in lab.grading_cache.glob("*.json")) == cached
+        (valid,) = validate_suite([renamed], lab, repeats=2, workers=1, report=lambda _line: None)
         assert valid.valid, valid.why
         assert [path.name for path in repo.parent.iterdir() if "draft" in path.name] == []
 

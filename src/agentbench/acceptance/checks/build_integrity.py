@@ -13,7 +13,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from agentbench.acceptance.cache import key_of, load_or_make
+from agentbench.acceptance.cache import load_or_make
+from agentbench.acceptance.cache_keys import replica_key
 from agentbench.acceptance.checks.pytest.run import OPTIONAL_MODULES
 from agentbench.acceptance.checks.pytest.runner_bundle import RunnerBundle
 from agentbench.acceptance.grading_context import Finding, GradingContext
@@ -124,8 +125,7 @@ def base_build_changes(context: GradingContext) -> BaseBuildChanges:
                 return BaseBuildChanges(paths=None)
             return BaseBuildChanges(paths=changed)
 
-    key = key_of(context.contract_id, context.prepared.digest, context.backend.name)
-    return load_or_make(context.cache, key, BaseBuildChanges, make)[0]
+    return load_or_make(context.cache, replica_key(context), BaseBuildChanges, make)[0]
 
 
 def build_changes(

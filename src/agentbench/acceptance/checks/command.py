@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from agentbench.acceptance.cache import key_of, load_or_make
+from agentbench.acceptance.cache import load_or_make
+from agentbench.acceptance.cache_keys import reference_key
 from agentbench.acceptance.candidate import BaseCandidate, BuildFailed, Candidate
 from agentbench.acceptance.checks.build_integrity import build_changes, changed_file_findings
 from agentbench.acceptance.checks.exit_status import exit_outcome
 from agentbench.acceptance.checks.junit import MAX_BYTES, ReportRefused, read_junit, worse_outcome
-from agentbench.acceptance.checks.pytest.base_survey import check_key
 from agentbench.acceptance.checks.required_tests import (
     Requirement,
     declared_requirement,
@@ -27,8 +27,6 @@ from agentbench.acceptance.grading_context import CheckOutcome, Finding, Grading
 from agentbench.acceptance.replica import shell
 from agentbench.contract.lock import LockedCheck
 from agentbench.contract.schema import Check
-from agentbench.contract.task_files import read_bytes
-from agentbench.core.canonical import sha256_hex
 from agentbench.core.command import Completed
 from agentbench.core.errors import AgentFault, ContractError, TaskError
 from agentbench.core.reasons import Outcome
@@ -159,8 +157,7 @@ def _expected_tests(candidate: Candidate, check: Check) -> Requirement:
         required = requirement_from_reference(before, after)
         return LockedCheck(fail_to_pass=required.fail_to_pass, pass_to_pass=required.pass_to_pass)
 
-    file = candidate.reference_file
-    key = key_of(check_key(context, check), "" if file is None else sha256_hex(read_bytes(file)))
+    key = reference_key(context, check, candidate.reference_file)
     locked, _ = load_or_make(context.cache, key, LockedCheck, make)
     return Requirement(locked.fail_to_pass, locked.pass_to_pass)
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.cache import load_or_make
+from agentbench.acceptance.cache_keys import check_key
 from agentbench.acceptance.candidate import BaseCandidate, Candidate
 from agentbench.acceptance.checks.exit_status import CANNOT_START, timed_out
-from agentbench.acceptance.checks.pytest.base_survey import check_key
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, summarize, tally
 from agentbench.acceptance.checks.startup import with_start_problem
 from agentbench.acceptance.events import CheckStep

@@ -8,8 +8,8 @@ import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from agentbench.acceptance.cache import key_of, load_or_make
+from agentbench.acceptance.cache_keys import reference_key
 from agentbench.acceptance.candidate import Candidate
-from agentbench.acceptance.checks.pytest.base_survey import check_key
 from agentbench.acceptance.checks.pytest.check import PytestCheck
 from agentbench.acceptance.checks.required_tests import Requirement, tally
 from agentbench.acceptance.decoys.decoy_runs import (
@@ -22,7 +22,6 @@ from agentbench.acceptance.decoys.decoy_runs import (
     source_of,
 )
 from agentbench.acceptance.decoys.mutate import Place, find_mutations
-from agentbench.contract.task_files import read_bytes
 from agentbench.core import python_syntax as syntax
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import TaskError
@@ -44,8 +43,7 @@ def decoy_plan(tests: PytestCheck) -> DecoyPlan:
         SandboxError: the sandbox failed.
     """
     context = tests.candidate.context
-    file = context.loaded.reference_file
-    key = key_of(VERSION, check_key(context, tests.check), "" if file is None else sha256_hex(read_bytes(file)))
+    key = key_of(VERSION, reference_key(context, tests.check, context.loaded.reference_file))
     return load_or_make(context.cache, key, DecoyPlan, lambda: _create_plan(tests))[0]
 
 

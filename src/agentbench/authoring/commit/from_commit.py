@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentbench.acceptance.prepare_grading import prepare_grading
 from agentbench.authoring.commit import statement as statements
 from agentbench.authoring.commit.commit_reader import FixCommit, TaskRequest, read_commit, task_id_of
 from agentbench.authoring.commit.comparison import Verification
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.task_draft import NOTES_NAME, TaskDraft, write_task
-from agentbench.authoring.commit.verification import MISSING_MODULE, FailureContext, verify
+from agentbench.authoring.commit.verification import MISSING_MODULE, FailureContext, verify, with_error_first
 from agentbench.authoring.environment.requirements import lines_for_module
 from agentbench.authoring.environment.resolver import (
     EnvironmentRequest,
@@ -27,8 +28,8 @@ from agentbench.authoring.environment.resolver import (
 )
 from agentbench.authoring.task_lock import TaskLocation, locked_draft, publish
 from agentbench.contract.complexity import LABEL, measure
-from agentbench.contract.load import load_task
-from agentbench.core.errors import ContractError, InputError, SourceError
+from agentbench.contract.load import LoadedTask, load_task
+from agentbench.core.errors import ContractError, InputError, SourceError, TaskError
 from agentbench.run.lab import Lab
 from agentbench.workspace.source.history import Commit
 from agentbench.workspace.source.location import is_local, resolve_url
@@ -108,9 +109,18 @@ def _create_task(
             strata=_strata(fix, environment, verification),
             notes=_notes(fix, environment, verification, flags),
         )
-        write_task(draft, folder)
+        _prepare_grading(write_task(draft, folder), environment, lab)
         publish(folder, target)
     return CreatedTask(target, draft, verification, flags, environment.plan, environment.remark)
+
+
+def _prepare_grading(task: LoadedTask, environment: PreparedEnvironment, lab: Lab) -> None:
+    """Prove the decoys of the finished task with its reference. The first grading then starts with a full cache."""
+    context = lab.grading_context(dataclasses.replace(environment.prepared, task=task))
+    try:
+        prepare_grading(context)
+    except TaskError as error:
+        raise UnsuitableCommit("tests cannot run", f"with the fix: {with_error_first(error.message)}") from error
 
 
 def find_created(request: TaskRequest, commit: Commit) -> tuple[str, Mapping[str, str], tuple[str, ...]] | None:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agentbench.acceptance.cache import key_of, load_or_make
+from agentbench.acceptance.cache_keys import check_key
 from agentbench.acceptance.checks.exit_status import OUT_OF_MEMORY
 from agentbench.acceptance.checks.pytest.base_survey import (
     BaseTestRun,
     BrokenCheck,
     base_test_run,
-    check_key,
     run_tests_on_base,
 )
 from agentbench.acceptance.grade import grade
@@ -232,7 +232,7 @@ class _VerificationRuns:
     # --- the fix ----------------------------------------------------------------------------------------------
 
     def _run_fix(self, context: GradingContext) -> CheckOutcome:
-        graded = grade(self._patch, context)
+        graded = grade(self._patch, context, decoys=False)
         if graded.application.outcome is not Outcome.PASS:
             why = graded.application.why
             raise UnsuitableCommit("patch", f"the fix does not apply to the parent after setup: {why}")

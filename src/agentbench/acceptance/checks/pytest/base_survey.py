@@ -1,7 +1,7 @@
 """Run pytest on the base repository: the survey that pins the runner, and the outcome of every test before a patch.
 
 Both run in replicas of the base repository with the hidden files, without any candidate code, and are cached per
-contract and environment.
+command and environment.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agentbench.acceptance.cache import key_of, load_or_make
+from agentbench.acceptance.cache import load_or_make
+from agentbench.acceptance.cache_keys import command_key
 from agentbench.acceptance.checks.build_integrity import Interpreter, fingerprint
 from agentbench.acceptance.checks.pytest.records import failing_canaries_failed, passing_canary_passed
 from agentbench.acceptance.checks.pytest.run import OPTIONAL_MODULES, Pins, PytestRun, run_pytest
-from agentbench.acceptance.checks.pytest.runner_bundle import runner_digest, unpacked_bundle
+from agentbench.acceptance.checks.pytest.runner_bundle import unpacked_bundle
 from agentbench.acceptance.checks.required_tests import files_of
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.inspection.known_behaviour import monkeypatched_names
@@ -30,6 +31,7 @@ from agentbench.tree.entry import Entry
 EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
 MAX_CONFIGURATION = 4 * 1024 * 1024
 MAX_TEST = 1024 * 1024
+KEPT = 64 * 1024
 RUNNER_ERROR = "harness runner: "
 """Prefix of the record with which the runner reports an error of its own; see `runner/session.py`."""
 
@@ -71,7 +73,7 @@ class Survey(BaseModel):
 class BaseTestRun(BaseModel):
     """Every test on the base repository."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
     status: int | None
     timed_out: bool
     duration_sec: float
@@ -82,17 +84,9 @@ class BaseTestRun(BaseModel):
     problem: str = ""
     """Why pytest did not finish; empty if it did."""
     oom: bool = False
-
-
-def check_key(context: GradingContext, check: Check) -> str:
-    """The cache key for what a check showed on the base repository."""
-    return key_of(
-        context.contract_id,
-        context.prepared.digest,
-        context.backend.name,
-        check.model_dump(mode="json"),
-        runner_digest(),
-    )
+    stdout: bytes = b""
+    stderr: bytes = b""
+    """The start of the output."""
 
 
 def survey(context: GradingContext, check: Check, command: PytestCommand) -> Survey:
@@ -102,7 +96,7 @@ def survey(context: GradingContext, check: Check, command: PytestCommand) -> Sur
         BrokenCheck: pytest is not installed or cannot start.
         SandboxError: the sandbox failed.
     """
-    key = check_key(context, check)
+    key = command_key(context, check)
     return load_or_make(context.cache, key, Survey, lambda: _survey(context, check, command))[0]
 
 
@@ -221,7 +215,7 @@ def base_test_run(context: GradingContext, check: Check, command: PytestCommand)
     Raises:
         BrokenCheck, SandboxError: as `survey`.
     """
-    key = check_key(context, check)
+    key = command_key(context, check)
     return load_or_make(context.cache, key, BaseTestRun, lambda: run_tests_on_base(context, check, command))[0]
 
 
@@ -255,4 +249,6 @@ def run_tests_on_base(context: GradingContext, check: Check, command: PytestComm
         behaviour=transcript.behaviour(),
         problem="" if run.whole else transcript.crash or f"pytest did not finish (exit {completed.exit_code})",
         oom=completed.oom,
+        stdout=completed.stdout.kept[:KEPT],
+        stderr=completed.stderr.kept[:KEPT],
     )

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict
 
-from agentbench.acceptance.cache import key_of, load_or_make
+from agentbench.acceptance.cache import load_or_make
+from agentbench.acceptance.cache_keys import reference_key
 from agentbench.acceptance.candidate import BuildFailed, Candidate
 from agentbench.acceptance.checks.build_integrity import (
     build_changes,
@@ -24,7 +25,6 @@ from agentbench.acceptance.checks.pytest.base_survey import (
     BrokenCheck,
     Survey,
     base_test_run,
-    check_key,
     configuration_file,
     pins_of,
     survey,
@@ -42,8 +42,6 @@ from agentbench.acceptance.protected import GradedTree
 from agentbench.acceptance.replica import declares_build
 from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.contract.schema import Check
-from agentbench.contract.task_files import read_bytes
-from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentFault, ContractError, TaskError
 from agentbench.tree.limits import TreeTooLarge
 
@@ -246,8 +244,9 @@ class PytestCheck:
                 events=tuple(sorted({event.what for event in observed if event.what.startswith(OPEN_DATA)}))
             )
 
-        key = key_of(check_key(context, self.check), sha256_hex(read_bytes(file)))
-        return frozenset(load_or_make(context.cache, key, ReferenceReads, make)[0].events)
+        return frozenset(
+            load_or_make(context.cache, reference_key(context, self.check, file), ReferenceReads, make)[0].events
+        )
 
     def _before(self, file: str) -> bytes:
         """A file of the base repository; empty if there is none or it cannot be read."""
