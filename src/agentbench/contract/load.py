@@ -82,6 +82,11 @@ class LoadedTask:
         return self.task.judge if self.task.judge is not None else self.scenario.judge
 
     @property
+    def judge_enabled(self) -> bool:
+        """Whether a judge model may be asked about attempts at this task."""
+        return self.judge is None or self.judge.enabled
+
+    @property
     def wall(self) -> Limit:
         timeout = Limit(self.task.environment.timeout_sec, "environment.timeout_sec")
         return min(timeout, Limit(self.task.budget.wall_sec, "budget.wall_sec"), key=attrgetter("value"))

@@ -28,7 +28,9 @@ DEFAULT_GENERATED = (
 class Model(BaseModel):
     """Base of all models: immutable, and an unknown key is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, validate_default=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, validate_default=False, defer_build=True
+    )
 
 
 # --- repository --------------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from pydantic import JsonValue
 from agentbench.core.errors import InputError
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.client.endpoint import Endpoint
-from agentbench.models.client.service import RetryPolicy
 from agentbench.models.dialects.translation import TranslatedUpstream
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Account, Ledger
@@ -36,7 +35,7 @@ from agentbench.policy.prices import FALLBACK, Prices, PriceTable, parse_prices
 from agentbench.trace.redaction import Redactor
 
 if TYPE_CHECKING:
-    from agentbench.models.client.service import Timeouts, Transport
+    from agentbench.models.client.service import RetryPolicy, Timeouts, Transport
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ ScorerVerdict = Literal["PASS", "FAIL", "N/A", "ERROR"]
 class Part(BaseModel):
     """Base of all parts of a record."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     @classmethod
     def of(cls, source: object) -> Self:

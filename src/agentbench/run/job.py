@@ -11,19 +11,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agentbench.policy.prices import Prices
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.kept_rules import keep_rules
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
-from agentbench.run.attempt.judge import JudgeChoice
 from agentbench.run.attempt.pipeline import make_attempt
 from agentbench.run.lab import Lab
 from agentbench.run.models import Models
 from agentbench.run.plan import PlanRow
 from agentbench.sandbox.protocol import SetupStep
+
+if TYPE_CHECKING:
+    from agentbench.run.attempt.judge import JudgeChoice
 
 
 class Observer(Protocol):

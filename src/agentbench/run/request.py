@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agentbench.agents.registry import require_agent, require_tools, require_turns
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import InputError
 from agentbench.core.protocol import PROTOCOL_SEED
@@ -78,6 +77,8 @@ def require_agents(rows: Sequence[PlanRow]) -> None:
     Raises:
         InputError: unknown agent, one that lacks a model, or one that does not support a task's turns or strict stages.
     """
+    from agentbench.agents.registry import require_agent, require_tools, require_turns  # noqa: PLC0415 - slow import
+
     for row in rows:
         agent = row.configuration.agent
         require_tools(agent, row.task.task)

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
@@ -22,7 +23,6 @@ from agentbench.models.ledger import Caps, Ledger
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
-from agentbench.run.attempt.judge import JudgeChoice
 from agentbench.run.attempt.pipeline import close_abandoned
 from agentbench.run.executor import Executor, open_executor
 from agentbench.run.job import AttemptJob, Observer
@@ -35,6 +35,9 @@ from agentbench.sandbox.socket_forward import remove_stale_sockets
 from agentbench.trace.events import AttemptOpened
 from agentbench.trace.log import read_events
 from agentbench.trace.redaction import Redactor
+
+if TYPE_CHECKING:
+    from agentbench.run.attempt.judge import JudgeChoice
 
 EXIT_HARNESS = 3
 
@@ -239,8 +242,14 @@ def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask]) -> Lab:
         fresh_setup=request.fresh_setup,
         models=models,
         operator=request.operator,
-        judge=None if request.judge_model is None else JudgeChoice(request.judge_model, request.judge_repeats),
+        judge=None if request.judge_model is None else _judge(request.judge_model, request.judge_repeats),
     )
+
+
+def _judge(model: str, repeats: int) -> JudgeChoice:
+    from agentbench.run.attempt.judge import JudgeChoice  # noqa: PLC0415 - few studies have a judge
+
+    return JudgeChoice(model, repeats)
 
 
 def _redactor(tasks: Sequence[LoadedTask], models: Models) -> Redactor:

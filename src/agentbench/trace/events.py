@@ -33,7 +33,7 @@ AnyObject = Annotated[dict[str, JsonValue], BeforeValidator(to_json)]
 class Payload(BaseModel):
     """Base of all payloads."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     type: ClassVar[str]
 
 
@@ -50,7 +50,7 @@ class EventLike(Protocol):
 class Excerpt(BaseModel):
     """Bounded text with the digest of the whole. `encoding` is base64 if the bytes are not UTF-8."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     text: str = ""
     encoding: Literal["utf-8", "base64"] = "utf-8"
     total_bytes: int = 0
@@ -67,7 +67,7 @@ class Excerpt(BaseModel):
 class FileDigest(BaseModel):
     """One changed file. Paths that are not UTF-8 are percent-encoded (`path_encoding`)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     path: str
     path_encoding: Literal["utf-8", "percent"] = "utf-8"
     change: Literal["added", "modified", "deleted", "renamed", "mode"]
@@ -214,7 +214,7 @@ class ToolCallStarted(Payload):
 class ProcessCounts(BaseModel):
     """Processes that one command started. `dropped` were seen but are not in the log, because there were too many."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     started: int
     dropped: int = 0
     refused: int = 0
@@ -564,7 +564,7 @@ class ScorerResult(Payload):
 class JudgeFact(BaseModel):
     """A claim that the judge considered, with its finding."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     claim: str
     verdict: str
     evidence: str
@@ -573,7 +573,7 @@ class JudgeFact(BaseModel):
 class JudgeExchange(BaseModel):
     """One request of the judge and its response. They are not events, because they do not count as the agent's usage."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     request: LlmRequest
     response: LlmResponse | None = None
 
@@ -601,7 +601,7 @@ class JudgeResult(Payload):
 
 
 class GateResult(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     outcome: Outcome
     passed: bool
     why: str = ""

@@ -69,7 +69,7 @@ class JudgeChoice:
         Raises:
             InputError: a missing API key, script or recording.
         """
-        if judge_enabled(row.task):
+        if row.task.judge_enabled:
             choice = models.choose(self.model, row, OPTION)
             models.factory.check(choice)
             if choice.source == "recorded":
@@ -101,10 +101,6 @@ class JudgeChoice:
         return conclude(
             judgements, metered_model.identity.name, settings.expected_outcome, tuple(sink.exchanges()), blobs
         )
-
-
-def judge_enabled(task: LoadedTask) -> bool:
-    return task.judge is None or task.judge.enabled
 
 
 def case_of(task: LoadedTask, settings: Judge, patch: bytes, log: Path) -> Case:

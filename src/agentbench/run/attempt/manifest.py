@@ -6,8 +6,8 @@ import os
 import platform
 import re
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Lock, LockedSource
 from agentbench.contract.schema import Environment, Repo
@@ -38,6 +38,9 @@ from agentbench.run.version import harness_version
 from agentbench.sandbox.protocol import Backend
 from agentbench.trace.redaction import repository_placeholder
 from agentbench.workspace.secrets.scan import RepositorySecrets
+
+if TYPE_CHECKING:
+    from agentbench.agents.cli.layer import ProgramLayer
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 

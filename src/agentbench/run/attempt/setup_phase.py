@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from agentbench.acceptance.validation import baseline
-from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.core.errors import BaselineNotFailing, HarnessError, LockMismatch, TaskError
 from agentbench.core.ids import new_ulid
 from agentbench.record.manifest_problems import manifest_problems
@@ -24,6 +24,9 @@ from agentbench.trace.events import (
     SetupCommandStarted,
     TaskStarted,
 )
+
+if TYPE_CHECKING:
+    from agentbench.agents.cli.layer import ProgramLayer
 
 
 def open_attempt(attempt: Attempt) -> None:

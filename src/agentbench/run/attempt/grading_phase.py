@@ -1,0 +1,22 @@
+"""The end of every attempt: grade its patch, then ask the judge model if the study has one."""
+
+from __future__ import annotations
+
+from agentbench.acceptance.grade import grade
+from agentbench.run.attempt.base import Attempt
+from agentbench.run.lab import PreparedTask
+from agentbench.workspace.diff.extract import ExtractedPatch
+
+
+def grade_patch(attempt: Attempt, prepared: PreparedTask, patch: ExtractedPatch) -> None:
+    """Grade the patch in fresh sandboxes that the agent never touched."""
+    attempt.report_phase("grading")
+    grade(patch.patch, attempt.grading_context(prepared), problem=patch.problem)
+
+
+def ask_judge(attempt: Attempt, patch: bytes) -> None:
+    """Ask the judge model, if the study has one. The verdict is already in the log and does not depend on it."""
+    judge = attempt.lab.judge
+    if judge is not None and attempt.row.task.judge_enabled:
+        attempt.report_phase("judge")
+        attempt.log.append(judge.ask(attempt.row, attempt.lab.models, patch, attempt.log.path, attempt.blobs))
