@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agentbench.core.host_evidence import HostEvidence
 from agentbench.core.reasons import Gate, Outcome, Reason, RunStatus, TerminationCode
 from agentbench.trace.events import (
     AcceptanceCheck,
@@ -41,6 +42,7 @@ from agentbench.trace.events import (
     RunOpened,
     RunReduced,
     RunResumed,
+    SandboxLost,
     ScorerResult,
     SetupCommandFinished,
     SetupCommandStarted,
@@ -180,6 +182,7 @@ EXAMPLES: tuple[Payload, ...] = (
     Intervention(action="deny", alert=16, detail="refused"),
     OperatorDecision(decision="continue", operator="eve", justification="a false alarm", alert=16),
     ResourceSample(phase="agent", cpu_us=1, memory_bytes=2, disk_bytes=3, processes=4),
+    SandboxLost(phase="agent", sandbox="s1", why="it ended", host=HostEvidence(disk_free_mb=1), blame="candidate"),
     Termination(code=TerminationCode.AGENT_STOPPED, category=None, rationale="done", evidence=[12]),
     PatchExtracted(sha256=SHA, bytes=100, files=[FILE], added=1, removed=1, generated=0),
     _started(BuildStarted),

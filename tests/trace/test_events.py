@@ -16,7 +16,7 @@ pytestmark = pytest.mark.component
 PUBLISHED = (
     "attempt_opened, task_started, identity_bound, setup_command_started, setup_command_finished, briefing, stage_changed,"
     " agent_turn_started, llm_request, llm_response, tool_call_started, tool_call_finished, process_started, process_finished, workspace_mutated,"
-    " patch_applied, delegation, network_request, network_response, network_used, monitor_alert, intervention, operator_decision, resource_sample, termination,"
+    " patch_applied, delegation, network_request, network_response, network_used, monitor_alert, intervention, operator_decision, resource_sample, sandbox_lost, termination,"
     " patch_extracted, build_started, build_finished, static_started, static_finished, tests_started, tests_finished,"
     " acceptance_check, integrity_finding, scorer_result, judge_result, gates_decided, task_finished, attempt_closed"
 )
