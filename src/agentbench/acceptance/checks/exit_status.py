@@ -20,7 +20,7 @@ _PROGRAM_NAME = re.compile(r"[\w.+/-]+")
 def exit_outcome(completed: Completed, ceiling_sec: float) -> tuple[Outcome, str]:
     """Return pass for exit 0, and fail with the reason otherwise: code of the candidate can cause any other exit."""
     if completed.timed_out:
-        return Outcome.FAIL, timed_out(completed, ceiling_sec)
+        return Outcome.FAIL, timed_out(completed, f"limit {ceiling_sec:g} s")
     if completed.exit_code == 0:
         return Outcome.PASS, ""
     if completed.oom:
@@ -30,8 +30,8 @@ def exit_outcome(completed: Completed, ceiling_sec: float) -> tuple[Outcome, str
     return Outcome.FAIL, f"exit {completed.exit_code}"
 
 
-def timed_out(completed: Completed, ceiling_sec: float) -> str:
-    return f"timed out after {completed.duration_sec:.1f} s (limit {ceiling_sec:g} s)"
+def timed_out(completed: Completed, limit: str) -> str:
+    return f"timed out after {completed.duration_sec:.1f} s ({limit})"
 
 
 def step_result(context: GradingContext, step: str, line: str, completed: Completed, ceiling_sec: float) -> StepResult:

@@ -244,7 +244,7 @@ def _decide_probe(check: Check, program: Completed, driver: Completed) -> CheckO
     report = read_driver_report(driver.side)
     outcome, why = Outcome.PASS, ""
     if driver.timed_out:
-        outcome, why = Outcome.FAIL, timed_out(driver, check.timeout_sec)
+        outcome, why = Outcome.FAIL, timed_out(driver, f"limit {check.timeout_sec:g} s")
     elif driver.exit_code != 0 or report.problem:
         outcome, why = _decide_without_report(program, driver, report)
     requirement = declared_requirement(check) or Requirement(pass_to_pass=tuple(report.outcomes))

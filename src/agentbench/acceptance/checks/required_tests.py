@@ -30,9 +30,13 @@ class Requirement:
         return not (self.fail_to_pass or self.pass_to_pass or self.files)
 
     @property
+    def ids(self) -> tuple[str, ...]:
+        return (*self.fail_to_pass, *self.pass_to_pass, *self.neutral)
+
+    @property
     def test_files(self) -> frozenset[str]:
         """Files that contain required tests, as the ids name them."""
-        return files_of((*self.fail_to_pass, *self.pass_to_pass, *self.neutral)) | frozenset(self.files)
+        return files_of(self.ids) | frozenset(self.files)
 
 
 def files_of(tests: Iterable[str]) -> frozenset[str]:

@@ -33,7 +33,7 @@ def make_plugin(
     """Return the plugin and its functions, which the runner monitor watches.
 
     `callbacks` are sealed functions by name, `canary` is the module of the canary tests, `only` are the tests to run if
-    not all, `named` are the functions whose tests keep their ids. With `survey`, only canaries run.
+    not all, `named` are the functions and files whose tests keep their ids. With `survey`, only canaries run.
     """
     before_conftests, after_conftests = callbacks["before_conftests"], callbacks["after_conftests"]
     collected, collection_failed = callbacks["collected"], callbacks["collection_failed"]
@@ -183,13 +183,14 @@ def _make_opaque(
         return old, old, {}
     callspec = item.callspec
     _, indices = rows.get(id(callspec), (None, {}))
-    if function in named or function == old:
+    if function == old or not {function, function.partition("::")[0]}.isdisjoint(named):
         return old, old, indices
     position = f"#{positions[id(item)][1]}"
     name = f"{_plain(item.name).split('[', 1)[0]}[{position}]"
     new = f"{function}[{position}]"
     markers = getattr(item.keywords, "_markers", {})
-    markers.pop(item.name, None)
+    for keyword in (item.name, callspec.id):
+        markers.pop(keyword, None)
     markers[name] = True
     vars(item).pop("location", None)  # computed from the name when it is first read
     item.name = name

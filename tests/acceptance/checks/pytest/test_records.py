@@ -13,6 +13,7 @@ from agentbench.acceptance.checks.pytest.item_ids import CollectedItem, IdMap
 from agentbench.acceptance.checks.pytest.records import read_transcript
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, draw_canaries
+from agentbench.acceptance.checks.pytest.time_limit import TimeLimit
 from agentbench.acceptance.checks.required_tests import Requirement, requirement_from_base, tally
 from agentbench.core.command import Completed, Stream
 from agentbench.core.reasons import Outcome
@@ -59,12 +60,12 @@ def lines(records: list[Record]) -> bytes:
 
 def run(side: bytes, exit_code: int | None = 77, *, timed_out: bool = False, oom: bool = False) -> PytestRun:
     completed = Completed(exit_code, Stream(), Stream(), 1.5, timed_out=timed_out, oom=oom, side=side)
-    return PytestRun(completed, read_transcript(side, NONCE), CANARIES, 77)
+    return PytestRun(completed, read_transcript(side, NONCE), CANARIES, 77, TimeLimit(60))
 
 
 def decided(side: bytes, exit_code: int | None = 77, **ending: bool) -> tuple[Outcome, str, list[str]]:
     requirement = Requirement(("t::new",), ("t::old",))
-    outcome = decide_run(run(side, exit_code, **ending), requirement, ceiling_sec=60, known=(), passing_canary=True)
+    outcome = decide_run(run(side, exit_code, **ending), requirement, known=(), passing_canary=True)
     return outcome.outcome, outcome.why, [finding.rule for finding in outcome.findings]
 
 
@@ -212,9 +213,9 @@ def test_strict_xfail_on_base_may_pass_after_the_fix(why: str, outcome: Outcome)
     ]
     side = lines(records_of(passing("t::new"), known))
     neutral = Requirement(("t::new",), neutral=("t::known",))
-    assert decide_run(run(side), neutral, ceiling_sec=60, known=(), passing_canary=True).outcome is outcome
+    assert decide_run(run(side), neutral, known=(), passing_canary=True).outcome is outcome
     required = Requirement(("t::new", "t::known"))
-    assert decide_run(run(side), required, ceiling_sec=60, known=(), passing_canary=True).outcome is Outcome.FAIL
+    assert decide_run(run(side), required, known=(), passing_canary=True).outcome is Outcome.FAIL
 
 
 def test_requirement_from_base_outcomes() -> None:

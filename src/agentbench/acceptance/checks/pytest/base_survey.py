@@ -6,7 +6,9 @@ command and environment.
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,6 +19,7 @@ from agentbench.acceptance.checks.build_integrity import Interpreter, fingerprin
 from agentbench.acceptance.checks.pytest.records import failing_canaries_failed, passing_canary_passed
 from agentbench.acceptance.checks.pytest.run import OPTIONAL_MODULES, Pins, PytestRun, run_pytest
 from agentbench.acceptance.checks.pytest.runner_bundle import unpacked_bundle
+from agentbench.acceptance.checks.pytest.time_limit import TimeLimit
 from agentbench.acceptance.checks.required_tests import files_of
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.inspection.known_behaviour import monkeypatched_names
@@ -32,6 +35,11 @@ EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
 MAX_CONFIGURATION = 4 * 1024 * 1024
 MAX_TEST = 1024 * 1024
 KEPT = 64 * 1024
+_USES_NAMES = re.compile(
+    rb"PYTEST_CURRENT_TEST|\bcallspec\b|\bnodeid\b|\bnode\s*\.\s*\w*name|\bitem\.name"
+    rb"|\bsnapshot|_regression\b|cassette|\bvcr\b|approvaltests|mark\.dependency"
+)
+"""Words of tests that use their own names, directly or through plugins that store expected results by name."""
 RUNNER_ERROR = "harness runner: "
 """Prefix of the record with which the runner reports an error of its own; see `runner/session.py`."""
 
@@ -60,6 +68,9 @@ class Survey(BaseModel):
     """Test modules: their file, and a digest of each function."""
     replaced: tuple[str, ...]
     """Names that the tests themselves replace while they run."""
+    named: frozenset[str] = frozenset()
+    """Test files whose text suggests that tests use their own names, so that they keep them unless a reference proves
+    that they need not."""
     python: Interpreter
     fingerprint: dict[str, str]
     """Digests of the runner's files after the base repository's own build; empty if no build is declared."""
@@ -103,7 +114,7 @@ def survey(context: GradingContext, check: Check, command: PytestCommand) -> Sur
 def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Survey:
     with unpacked_bundle(None) as bundle, open_replica(context, base_tree(context), [bundle.mount]) as sandbox:
         run_build(context, sandbox)  # a base repository that does not build is surveyed all the same
-        run = run_pytest(sandbox, context.spec, command, bundle, pins=None, timeout_sec=check.timeout_sec)
+        run = run_pytest(sandbox, context.spec, command, bundle, pins=None, limit=TimeLimit(check.timeout_sec))
         transcript = run.transcript
         problem = _survey_problem(run, check)
         if problem or transcript.python is None:
@@ -115,6 +126,7 @@ def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Su
         digests = fingerprint(sandbox, bundle, python, transcript.declared_plugins) if declares_build(context) else {}
         if declares_build(context) and not digests:
             raise SandboxError("the test runner's files cannot be read after the build of the base repository")
+    sources = dict(_test_sources(context))
     return Survey(
         plugins=tuple(transcript.declared_plugins),
         names=tuple(transcript.names),
@@ -126,19 +138,28 @@ def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Su
         passing_canary=passing_canary_passed(transcript, run.canaries),
         behaviour=transcript.behaviour(),
         tests=transcript.test_code,
-        replaced=monkeypatched_names(_test_sources(context)),
+        replaced=monkeypatched_names(sources.values()),
+        named=_named_files(context, transcript.rootdir, sources),
         python=python,
         fingerprint=digests,
     )
 
 
-def _test_sources(context: GradingContext) -> Iterator[bytes]:
-    """The Python test files of the base repository and the hidden files, without huge ones."""
+def _test_sources(context: GradingContext) -> Iterator[tuple[bytes, bytes]]:
+    """Path and content of the Python test files of the base repository and the hidden files, without huge ones."""
     hidden = context.loaded.hidden_files()
-    yield from (file.content for path, file in hidden.items() if path.endswith(b".py"))
+    yield from ((path, file.content) for path, file in hidden.items() if path.endswith(b".py"))
     for path, entry in base_entries(context).items():
         if path not in hidden and path.endswith(b".py") and is_test(_text(path)) and entry.size <= MAX_TEST:
-            yield context.prepared.base_tree.read(path, max_bytes=MAX_TEST)
+            yield path, context.prepared.base_tree.read(path, max_bytes=MAX_TEST)
+
+
+def _named_files(context: GradingContext, rootdir: str, sources: Mapping[bytes, bytes]) -> frozenset[str]:
+    """Return the files, as test ids name them, whose tests use their names; all if a file for all tests uses them."""
+    using = {path for path, source in sources.items() if _USES_NAMES.search(source)}
+    names = (posixpath.basename(path) for path in using)
+    files = using if all(name.startswith(b"test") or name.endswith(b"_test.py") for name in names) else sources
+    return frozenset(posixpath.relpath(posixpath.join(context.spec.workdir, _text(path)), rootdir) for path in files)
 
 
 def _text(path: bytes) -> str:
@@ -232,8 +253,8 @@ def run_tests_on_base(context: GradingContext, check: Check, command: PytestComm
         open_replica(context, base_tree(context, base), [bundle.mount]) as sandbox,
     ):
         run_build(context, sandbox)
-        pins = pins_of(context, surveyed, base)
-        run = run_pytest(sandbox, context.spec, command, bundle, pins=pins, timeout_sec=check.timeout_sec)
+        pins = dataclasses.replace(pins_of(context, surveyed, base), named=surveyed.named)
+        run = run_pytest(sandbox, context.spec, command, bundle, pins=pins, limit=TimeLimit(check.timeout_sec))
     transcript, completed = run.transcript, run.completed
     return BaseTestRun(
         status=transcript.status,

@@ -31,8 +31,10 @@ from agentbench.acceptance.checks.pytest.base_survey import (
 )
 from agentbench.acceptance.checks.pytest.decide import OPEN_DATA, decide_run, run_findings
 from agentbench.acceptance.checks.pytest.item_ids import IdMap, function_id
+from agentbench.acceptance.checks.pytest.narrow_command import narrow_arguments, without_parameters
 from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, interpreter_path, run_pytest, workspace_interpreter
 from agentbench.acceptance.checks.pytest.runner_bundle import unpacked_bundle
+from agentbench.acceptance.checks.pytest.time_limit import time_limit
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, requirement_from_base
 from agentbench.acceptance.checks.startup import with_start_problem
 from agentbench.acceptance.events import CheckStep
@@ -92,8 +94,11 @@ class SelectedTests:
     altered: frozenset[str] = frozenset()
     """Ids of tests whose parameters this tree changes, so that pytest gives them other ids. Their functions must be in
     `real_ids`: results are mapped to these ids by position, and all others by the id that pytest gives them."""
-    named: frozenset[str] = frozenset()
-    """Functions whose tests keep their ids in the sandbox, because they use them."""
+    named: frozenset[str] | None = None
+    """Functions whose tests keep their ids in the sandbox, because they use them; None if no reference proved it, so
+    that the text of the tests decides."""
+    reference_sec: float | None = None
+    """Duration of the reference's run of all tests on this machine; None if it is not known."""
 
 
 class ReferenceReads(BaseModel):
@@ -158,14 +163,28 @@ class PytestCheck:
                 self._command(tests),
                 bundle,
                 pins=self._pins(tests),
-                timeout_sec=self.check.timeout_sec,
+                limit=time_limit(self.check.timeout_sec, tests.reference_sec),
             )
         return dataclasses.replace(run, built=built, changed_files=changed_files)
 
     def _command(self, tests: SelectedTests) -> PytestCommand:
+        arguments = self.command.arguments
+        if declared_requirement(self.check) is not None:
+            arguments = without_parameters(arguments)
+        arguments = narrow_arguments(
+            arguments,
+            self._paths(tests.only or (*self.requirement.ids, *self.requirement.files)),
+            self._paths((*self.survey.items, *self.survey.uncollected)),
+        )
         # Where tests fail on purpose, long tracebacks are most of what pytest spends its time on.
         brief = ("--tb=short",) if tests.mutated else ()
-        return dataclasses.replace(self.command, arguments=(*self.command.arguments, *brief))
+        return dataclasses.replace(self.command, arguments=(*arguments, *brief))
+
+    def _paths(self, tests: Iterable[str]) -> list[str]:
+        """Files of tests as paths from the folder of the command."""
+        folder = posixpath.join(self.candidate.context.spec.workdir, self.command.folder)
+        files = dict.fromkeys(test.partition("::")[0] for test in tests)
+        return [posixpath.relpath(posixpath.join(self.survey.rootdir, file), folder) for file in files]
 
     def _pins(self, tests: SelectedTests) -> Pins:
         pins = pins_of(self.candidate.context, self.survey, self.candidate.base)
@@ -175,7 +194,7 @@ class PytestCheck:
             written=self._written(),
             only=tests.only,
             id_map=IdMap(tests.real_ids, tests.altered),
-            named=tests.named,
+            named=self.survey.named if tests.named is None else tests.named,
             tests={
                 name: (file, {key: code for key, code in functions.items() if key not in tests.mutated})
                 for name, (file, functions) in pins.tests.items()
@@ -194,7 +213,6 @@ class PytestCheck:
         outcome = decide_run(
             run,
             self.requirement,
-            ceiling_sec=self.check.timeout_sec,
             known=self._known_behaviour(run),
             passing_canary=self.survey.passing_canary,
         )

@@ -50,7 +50,7 @@ _DETAILS = {
 
 
 def decide_run(
-    run: PytestRun, requirement: Requirement, *, ceiling_sec: float, known: Collection[str], passing_canary: bool
+    run: PytestRun, requirement: Requirement, *, known: Collection[str], passing_canary: bool
 ) -> CheckOutcome:
     """Decide one run on a candidate.
 
@@ -60,7 +60,7 @@ def decide_run(
     transcript, completed = run.transcript, run.completed
     counted = tally(requirement, transcript.counted(requirement.neutral), tuple(transcript.uncollected))
     findings = run_findings(run, known)
-    outcome, why = _outcome(run, counted, findings, ceiling_sec)
+    outcome, why = _outcome(run, counted, findings)
     if outcome is Outcome.PASS and passing_canary and not passing_canary_passed(transcript, run.canaries):
         outcome, why = Outcome.FAIL, "control test failed; results are not trusted"
     return CheckOutcome(
@@ -125,10 +125,10 @@ def _audit_finding(event: AuditEvent, *, reads_frames: bool) -> Finding:
     return Finding("watched_run", "gate" if tampering else "note", detail, path=event.file, line=event.line)
 
 
-def _outcome(run: PytestRun, counted: Tally, findings: tuple[Finding, ...], ceiling_sec: float) -> tuple[Outcome, str]:
+def _outcome(run: PytestRun, counted: Tally, findings: tuple[Finding, ...]) -> tuple[Outcome, str]:
     transcript, completed = run.transcript, run.completed
     if completed.timed_out:
-        return Outcome.FAIL, f"{timed_out(completed, ceiling_sec)}{_during(run)}"
+        return Outcome.FAIL, f"{timed_out(completed, str(run.limit))}{_during(run)}"
     gate = next((finding for finding in findings if finding.severity == "gate"), None)
     if gate is not None:
         return Outcome.FAIL, gate.detail

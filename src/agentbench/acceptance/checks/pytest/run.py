@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from agentbench.acceptance.checks.pytest.item_ids import IdMap
 from agentbench.acceptance.checks.pytest.records import Transcript, read_transcript
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, RunnerBundle
+from agentbench.acceptance.checks.pytest.time_limit import TimeLimit
 from agentbench.acceptance.replica import ENV
 from agentbench.contract.pytest_command import PytestCommand
 from agentbench.core.command import MIB, Command, Completed
@@ -59,7 +60,7 @@ class Pins:
     """Tests to run; empty for all that the command collects."""
     id_map: IdMap = field(default_factory=IdMap)
     named: frozenset[str] = frozenset()
-    """Functions whose tests keep their ids in the sandbox, because they use them."""
+    """Functions, or whole files, whose tests keep their ids in the sandbox, because they use them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class PytestRun:
     transcript: Transcript
     canaries: Canaries
     exit_expected: int
+    limit: TimeLimit
     built: Mapping[str, str] = field(default_factory=dict)
     """Digests of the runner's files after a declared build."""
     changed_files: tuple[str, ...] = ()
@@ -88,7 +90,7 @@ def run_pytest(
     bundle: RunnerBundle,
     *,
     pins: Pins | None,
-    timeout_sec: float,
+    limit: TimeLimit,
 ) -> PytestRun:
     """Run the tests. Without pins, survey them: pytest finds its configuration itself and runs only canary tests.
 
@@ -104,14 +106,14 @@ def run_pytest(
         argv=(interpreter_path(spec, command), "-s", "-S", *command.options, bundle.runner),
         cwd=spec.workdir,
         env={**ENV, **command.env, "PYTHONPATH": ""},
-        timeout_sec=timeout_sec,
+        timeout_sec=limit.sec,
         stdin=json.dumps(job).encode(),
         side_channel=True,
         side_bytes=SIDE_BYTES,
     )
     completed = sandbox.run(runner)
     transcript = read_transcript(completed.side, nonce, pins.id_map if pins else None)
-    return PytestRun(completed, transcript, bundle.canaries, exit_expected)
+    return PytestRun(completed, transcript, bundle.canaries, exit_expected, limit)
 
 
 def _job(spec: SandboxSpec, command: PytestCommand, bundle: RunnerBundle, pins: Pins | None) -> dict[str, object]:

@@ -1,0 +1,32 @@
+"""The time limit of a run: the one that the contract declares, or less if the reference is known to be faster. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIN_SEC = 30.0
+FACTOR, MARGIN_SEC = 10, 10.0
+"""A run may take this many times as long as that of the reference, plus a margin for a loaded machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """Seconds, and the seconds of the reference's run from which they derive, or None if the contract declares them."""
+
+    sec: float
+    reference_sec: float | None = None
+
+    def __str__(self) -> str:
+        source = "" if self.reference_sec is None else f", the reference takes {self.reference_sec:.1f} s"
+        return f"limit {self.sec:g} s{source}"
+
+
+def time_limit(declared_sec: float, reference_sec: float | None) -> TimeLimit:
+    """Return the limit of a run. `reference_sec`: duration of the reference's run on this machine, if it is known.
+
+    The base repository's run proves nothing: tests that fail there at once may take long with a fix.
+    """
+    if reference_sec is None:
+        return TimeLimit(declared_sec)
+    proven_sec = float(round(max(MIN_SEC, FACTOR * reference_sec + MARGIN_SEC)))
+    return TimeLimit(proven_sec, reference_sec) if proven_sec < declared_sec else TimeLimit(declared_sec)
