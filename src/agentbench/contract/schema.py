@@ -135,7 +135,7 @@ class Check(Model):
     mandatory: bool = True
     """Mandatory checks decide the verdict, others are diagnostics. At least one must be mandatory."""
     timeout_sec: Annotated[int, Field(ge=1)] = 300
-    """Time limit."""
+    """Time limit. Pytest checks with a reference may have a shorter one, derived from the time that it takes."""
     reruns: Annotated[int, Field(ge=0, le=20)] = 0
     """Additional runs. One failure fails the check."""
     flake_tolerance: Annotated[float, Field(ge=0, le=1)] = 0.0

@@ -94,9 +94,8 @@ class SelectedTests:
     altered: frozenset[str] = frozenset()
     """Ids of tests whose parameters this tree changes, so that pytest gives them other ids. Their functions must be in
     `real_ids`: results are mapped to these ids by position, and all others by the id that pytest gives them."""
-    named: frozenset[str] | None = None
-    """Functions whose tests keep their ids in the sandbox, because they use them; None if no reference proved it, so
-    that the text of the tests decides."""
+    named: frozenset[str] = frozenset()
+    """Functions whose tests keep their ids in the sandbox, because the reference passes them only with these."""
     reference_sec: float | None = None
     """Duration of the reference's run of all tests on this machine; None if it is not known."""
 
@@ -122,6 +121,8 @@ class PytestCheck:
         self.command = command
         self.survey = survey(candidate.context, check, command)
         self.requirement = requirement_of(candidate.context, check)
+        self._names_proven = candidate.decoys and candidate.reference_file is not None
+        """Whether the plan of the decoys says which tests use their names. Otherwise the text of the tests does."""
 
     def on_reference(self) -> PytestCheck | None:
         """The same check on the reference solution, or None if there is none.
@@ -194,7 +195,7 @@ class PytestCheck:
             written=self._written(),
             only=tests.only,
             id_map=IdMap(tests.real_ids, tests.altered),
-            named=self.survey.named if tests.named is None else tests.named,
+            named=tests.named if self._names_proven else self.survey.named,
             tests={
                 name: (file, {key: code for key, code in functions.items() if key not in tests.mutated})
                 for name, (file, functions) in pins.tests.items()
