@@ -86,9 +86,14 @@ def shared_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ab(tmp_path: Path, shared_state: Path) -> Ab:
+    return make_ab(tmp_path, shared_state)
+
+
+def make_ab(folder: Path, state: Path) -> Ab:
+    """Return the command with a working folder and a state folder."""
     kept = ("PATH", "HOME", "LANG", "DOCKER_HOST", "SSL_CERT_FILE", "PIP_FIND_LINKS", "PIP_CERT", "REQUESTS_CA_BUNDLE")
     env = {name: os.environ[name] for name in kept if name in os.environ}
-    return Ab(tmp_path, {**env, "AB_STATE": str(shared_state)})
+    return Ab(folder, {**env, "AB_STATE": str(state)})
 
 
 Interrupt = Callable[["subprocess.Popen[str]", int], tuple[int, str, str]]

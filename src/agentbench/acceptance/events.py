@@ -159,6 +159,8 @@ def check_decided(context: GradingContext, result: CheckResult) -> None:
             f2p_total=decided.f2p_total,
             p2p_kept=decided.p2p_kept,
             p2p_total=decided.p2p_total,
+            decoys=decided.decoys,
+            decoy_plan=context.reference_evidence.plan_digest(check.id),
             run=result.runs,
             not_run=result.not_run,
             not_started=decided.not_started,

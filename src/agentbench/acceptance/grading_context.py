@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from agentbench.acceptance.reference_evidence import ReferenceEvidence
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Check
 from agentbench.core.command import Completed, Stream
@@ -53,6 +54,7 @@ class GradingContext:
     blobs: BlobStore | None = None
     known_packages: tuple[str, ...] | None = None
     """Python packages that the task knows; None if packages of patches are not compared."""
+    reference_evidence: ReferenceEvidence = field(default_factory=ReferenceEvidence)
 
     def unlogged(self) -> GradingContext:
         """The same context for runs that are no part of the attempt and leave nothing in its log."""

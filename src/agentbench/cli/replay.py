@@ -21,8 +21,8 @@ Examples:
   ab replay artifacts/runs/RUN
   ab replay artifacts/runs/RUN --task toy-median --json
 
-The first line is AGREES (exit code 0), DIFFERS with the first difference (1), or UNAVAILABLE if the base repository or
-the environment is not available (2). Attempts that ended before grading have nothing to replay.
+The first line is AGREES (exit code 0), DIFFERS with the first difference (1), or UNAVAILABLE if the base repository,
+the environment or the decoy tests are not available (2). Attempts that ended before grading have nothing to replay.
 """
 
 
@@ -105,6 +105,7 @@ def _as_text(replays: tuple[Replay, ...]) -> str:
         why = f" ({replay.why})" if replay.why else ""
         lines.append(f"  {_name(replay)}: {replay.agreement}, environment {replay.environment}{why}")
         lines += [f"    {difference}" for difference in replay.differences]
+        lines += [f"    to fix: {replay.remedy}"] if replay.remedy else []
     return "\n".join(printable(line) for line in lines)
 
 
@@ -121,6 +122,7 @@ def _as_json(run: Path, replays: tuple[Replay, ...]) -> str:
                 "agreement": replay.agreement,
                 "environment": replay.environment,
                 "why": replay.why,
+                "remedy": replay.remedy or None,
                 "checks": [
                     {"id": check.check_id, "then": check.then, "now": check.now, "difference": check.difference or None}
                     for check in replay.checks

@@ -1,7 +1,8 @@
 """Replay attempts: grade the recorded patches again on the same base repository and compare the outcome of every check.
 
 A replay needs no model, no agent and no task folder: the task is packed with every attempt. It needs the base repository
-(packed if small, else from the cache or its source) and prepares its environment again if that is not cached.
+(packed if small, else from the cache or its source) and prepares its environment again if that is not cached. It grades with the
+recorded decoys, and refuses to compare an attempt whose decoys it does not have.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,19 +19,23 @@ from agentbench.acceptance.grading_context import Acceptance
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError, HarnessError, InputError, RecordError, SourceError, TaskError
+from agentbench.core.reasons import Outcome
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.lab import Lab
+from agentbench.run.reference_evidence import RecordedDecoys, with_reference
 from agentbench.run.task_bundle import CONTRACT, Bundle, secrets_redactor, unpack
 from agentbench.sandbox.protocol import Prepared
 from agentbench.trace.events import (
     AcceptanceCheck,
     BuildFinished,
     IdentityBound,
+    IntegrityFinding,
     PatchApplied,
     PatchExtracted,
     StaticFinished,
+    TestsFinished,
 )
 from agentbench.trace.log import read_events
 from agentbench.trace.redaction import Redactor
@@ -51,6 +56,18 @@ class RecordedGrading:
     applied: PatchApplied | None = None
     steps: dict[str, str] = field(default_factory=dict)
     checks: dict[str, AcceptanceCheck] = field(default_factory=dict)
+    decoys: set[str] = field(default_factory=set)
+    """Checks that ran decoys."""
+    caught: set[str] = field(default_factory=set)
+    """Rules of the findings that failed the patch while it was graded."""
+
+    def decoys_by_check(self) -> list[RecordedDecoys]:
+        """Return the decoys of every check that ran some."""
+        return [
+            RecordedDecoys(check_id, check.decoy_plan)
+            for check_id, check in self.checks.items()
+            if check_id in self.decoys
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +89,7 @@ class Replay:
     environment: Environment
     why: str = ""
     checks: tuple[Comparison, ...] = ()
+    remedy: str = ""
 
     @property
     def differences(self) -> tuple[str, ...]:
@@ -122,10 +140,12 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
             if bundle.redacted:
                 bundle = unpack(archive, _folder(scratch, "restored"), redact)
             patch = _exact_patch(patch, recorded.patch, redact)
-            prepared = lab.prepare_snapshot(bundle.task, bundle.ids, snapshot)
+            task, evidence = with_reference(bundle, folder, recorded.decoys_by_check(), redact)
+            prepared = lab.prepare_snapshot(task, bundle.ids, snapshot)
+            context = replace(lab.grading_context(prepared), reference_evidence=evidence)
+            replayed = grade(patch, context, problem=recorded.patch.problem)
         except (HarnessError, TaskError, InputError) as error:
-            return Replay(record, "unavailable", "unavailable", error.message)
-        replayed = grade(patch, lab.grading_context(prepared), problem=recorded.patch.problem)
+            return Replay(record, "unavailable", "unavailable", error.message, remedy=error.remedy or "")
     checks = tuple(compare(recorded, replayed, redact))
     agreement: Agreement = "differs" if any(check.difference for check in checks) else "agrees"
     environment, why = _environment(recorded.identity, prepared.environment)
@@ -147,6 +167,10 @@ def read_recorded(log: Path) -> RecordedGrading:
                 recorded.steps[step.step] = step.outcome
             case AcceptanceCheck() as check:
                 recorded.checks[check.check_id] = check
+            case TestsFinished() as tests if "~" in tests.step:
+                recorded.decoys.add(tests.step.partition("~")[0].partition("#")[0])
+            case IntegrityFinding(severity="gate") as finding:
+                recorded.caught.add(finding.rule)
             case _:
                 pass
     return recorded
@@ -200,18 +224,21 @@ def compare(recorded: RecordedGrading, replayed: Acceptance, redact: Redactor) -
         if then is None or again is None:
             yield _step(name, "absent" if then is None else str(then.outcome), "absent" if again is None else "present")
             continue
-        yield _check(
-            then, str(again.outcome), list(map(redact.text, again.decided.failing)), redact.text(again.decided.why)
-        )
+        failing, why = list(map(redact.text, again.decided.failing)), redact.text(again.decided.why)
+        yield _check(then, str(again.outcome), failing, why, caught=bool(recorded.caught))
 
 
 def _step(name: str, then: str, now: str) -> Comparison:
     return Comparison(name, then, now, "" if then == now else f"{name}: recorded {then}, now {now}")
 
 
-def _check(then: AcceptanceCheck, now: str, failing: Sequence[str], why: str) -> Comparison:
+def _check(then: AcceptanceCheck, now: str, failing: Sequence[str], why: str, *, caught: bool) -> Comparison:
+    """Compare one check. `caught`: tampering was found when the patch was graded."""
     name = then.check_id
-    if str(then.outcome) != now:
+    if caught and then.outcome is Outcome.FAIL and now == Outcome.PASS:
+        # Code that tampers by chance is not cleared by a run in which it did not.
+        difference = f"{name}: recorded fail ({then.why}); the tampering was not repeated, the recorded verdict stands"
+    elif str(then.outcome) != now:
         difference = f"{name}: recorded {then.outcome} ({then.why}), now {now} ({why})"
     elif not then.omitted_failing and (changed := sorted(set(then.failing_tests) ^ set(failing))):
         difference = f"{name}: {now} as recorded, but for different tests: {', '.join(changed[:5])}"

@@ -87,13 +87,13 @@ def secrets_redactor(secrets: RepositorySecrets | None) -> Redactor:
     return redact
 
 
-def write_bundle(folder: Path, data: bytes) -> None:
-    """Write the archive to the attempt's folder, readable only by its owner.
+def write_private(folder: Path, name: str, data: bytes) -> None:
+    """Write a file of the attempt's folder that only its owner can read.
 
     Raises:
         RecordError: it cannot be written.
     """
-    target = folder / CONTRACT
+    target = folder / name
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _PRIVATE)

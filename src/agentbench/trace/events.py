@@ -527,6 +527,10 @@ class AcceptanceCheck(Payload):
     f2p_total: int = 0
     p2p_kept: int = 0
     p2p_total: int = 0
+    decoys: int | None = None
+    """Fail-to-pass tests that have a decoy; null in logs of versions that did not count them."""
+    decoy_plan: str = ""
+    """Digest of the decoy plan; empty if the check has none."""
     run: int = 1
     """Number of runs that led to this decision."""
     not_run: Gate | None = None

@@ -82,7 +82,10 @@ class _DecoyCheck:
         ]
         findings += [_finding(target, run) for run, target in confirmed[:MAX_FINDINGS]]
         outcome = dataclasses.replace(
-            outcome, findings=tuple(dict.fromkeys((*outcome.findings, *findings))), duration_sec=self._spent_sec
+            outcome,
+            findings=tuple(dict.fromkeys((*outcome.findings, *findings))),
+            duration_sec=self._spent_sec,
+            decoys=len(set(self._plan.ids) & set(self._tests.requirement.fail_to_pass)),
         )
         gate = next((finding for finding in outcome.findings if finding.severity == "gate"), None)
         decided, why = outcome.outcome, outcome.why

@@ -7,7 +7,7 @@ import posixpath
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from agentbench.acceptance.cache import key_of, load_or_make
+from agentbench.acceptance.cache import key_of
 from agentbench.acceptance.cache_keys import reference_key
 from agentbench.acceptance.candidate import Candidate
 from agentbench.acceptance.checks.pytest.check import PytestCheck
@@ -44,7 +44,8 @@ def decoy_plan(tests: PytestCheck) -> DecoyPlan:
     """
     context = tests.candidate.context
     key = key_of(VERSION, reference_key(context, tests.check, context.loaded.reference_file))
-    return load_or_make(context.cache, key, DecoyPlan, lambda: _create_plan(tests))[0]
+    evidence = context.reference_evidence
+    return evidence.result(context.cache, tests.check.id, key, DecoyPlan, lambda: _create_plan(tests), version=VERSION)
 
 
 def _create_plan(tests: PytestCheck) -> DecoyPlan:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from agentbench.acceptance.grade import grade
 from agentbench.run.attempt.base import Attempt
 from agentbench.run.lab import PreparedTask
+from agentbench.run.reference_evidence import write_evidence_of_reference
 from agentbench.workspace.diff.extract import ExtractedPatch
 
 
 def grade_patch(attempt: Attempt, prepared: PreparedTask, patch: ExtractedPatch) -> None:
     """Grade the patch in fresh sandboxes that the agent never touched."""
     attempt.report_phase("grading")
-    grade(patch.patch, attempt.grading_context(prepared), problem=patch.problem)
+    context = attempt.grading_context(prepared)
+    try:
+        grade(patch.patch, context, problem=patch.problem)
+    finally:
+        write_evidence_of_reference(attempt.folder, context)
 
 
 def ask_judge(attempt: Attempt, patch: bytes) -> None:

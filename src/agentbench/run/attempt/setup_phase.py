@@ -13,7 +13,7 @@ from agentbench.run.attempt.base import US, Attempt
 from agentbench.run.attempt.manifest import build_manifest
 from agentbench.run.attempt.metering import expected_headroom
 from agentbench.run.lab import PreparedTask, config_class
-from agentbench.run.task_bundle import pack, write_bundle
+from agentbench.run.task_bundle import CONTRACT, pack, write_private
 from agentbench.run.version import harness_version
 from agentbench.sandbox.protocol import SetupStep
 from agentbench.trace.blobs import excerpt
@@ -110,7 +110,8 @@ def bind_identity(attempt: Attempt, prepared: PreparedTask, program: ProgramLaye
             manifest_sha256=sha256,
         )
     )
-    write_bundle(attempt.folder.path, pack(attempt.row.task, prepared.ids, prepared.snapshot.folder, attempt.secrets))
+    bundle = pack(attempt.row.task, prepared.ids, prepared.snapshot.folder, attempt.secrets)
+    write_private(attempt.folder.path, CONTRACT, bundle)
     details = "; ".join(problem.message for problem in problems)
     if problems and all(problem.task_at_fault for problem in problems):
         names = ", ".join(problem.field for problem in problems)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict
 
-from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.cache_keys import reference_key
 from agentbench.acceptance.candidate import BuildFailed, Candidate
 from agentbench.acceptance.checks.build_integrity import (
@@ -250,7 +249,8 @@ class PytestCheck:
     def _reference_reads(self) -> frozenset[str]:
         """Files beside the tests that the reference reads too: tests may pass them on unseen by the runner."""
         file, context = self.candidate.reference_file, self.candidate.context
-        if file is None:
+        evidence = context.reference_evidence
+        if file is None and not evidence.is_recorded(self.check.id, ReferenceReads):
             return frozenset()
 
         def make() -> ReferenceReads:
@@ -263,9 +263,8 @@ class PytestCheck:
                 events=tuple(sorted({event.what for event in observed if event.what.startswith(OPEN_DATA)}))
             )
 
-        return frozenset(
-            load_or_make(context.cache, reference_key(context, self.check, file), ReferenceReads, make)[0].events
-        )
+        key = reference_key(context, self.check, file)
+        return frozenset(evidence.result(context.cache, self.check.id, key, ReferenceReads, make).events)
 
     def _before(self, file: str) -> bytes:
         """A file of the base repository; empty if there is none or it cannot be read."""
