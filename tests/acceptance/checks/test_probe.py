@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from agentbench.acceptance.checks.probe import read_driver_report
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import CheckResult
+from agentbench.core.command import Completed
+from agentbench.core.errors import SandboxLost
+from agentbench.core.host_evidence import HostEvidence
 from agentbench.core.reasons import Assurance, Outcome
+from agentbench.sandbox.protocol import Backend, Prepared, RunningCommand, Sandbox, SandboxSpec
 from tests.acceptance.toy import TaskFactory, patch_of
 
 pytestmark = pytest.mark.component
@@ -44,7 +52,9 @@ def probe(
     driver: str = DRIVER,
     candidate: str = "python serve.py",
     timeout_sec: int = 20,
+    lost: str = "",
 ) -> CheckResult:
+    """`lost`: whose sandbox is lost, the `driver`'s or the `candidate`'s."""
     check = {"id": "p", "kind": "probe", "candidate": candidate, "driver": "driver.py", "timeout_sec": timeout_sec}
     context = tasks.context(
         folder,
@@ -54,8 +64,50 @@ def probe(
         oracle={"checks": [check]},
         files={"driver.py": driver},
     )
-    (result,) = grade(patch_of(context, {"serve.py": server}), context).checks
+    patch = patch_of(context, {"serve.py": server})
+    if lost:
+        context = dataclasses.replace(context, backend=cast("Backend", _Losing(context.backend, lost)))
+    (result,) = grade(patch, context).checks
     return result
+
+
+class _Losing:
+    """A backend that loses the sandbox of one side while its program runs."""
+
+    def __init__(self, backend: Backend, lost: str) -> None:
+        self._backend = backend
+        self._lost = lost
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._backend, name)
+
+    @contextmanager
+    def open(self, spec: SandboxSpec, prepared: Prepared | None) -> Iterator[Sandbox]:
+        with self._backend.open(spec, prepared) as sandbox:
+            if ("driver" if spec.mounts else "candidate") == self._lost:
+                start = sandbox.start
+
+                def lose() -> Completed:
+                    raise SandboxLost("it ended", sandbox=sandbox.id, evidence=HostEvidence())
+
+                def start_and_lose(*arguments: object, **options: object) -> RunningCommand:
+                    running = start(*arguments, **options)  # type: ignore[arg-type]
+                    running.kill()
+                    running.wait = lose  # type: ignore[method-assign]
+                    return running
+
+                sandbox.start = start_and_lose  # type: ignore[method-assign]
+            yield sandbox
+
+
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize("lost, outcome", [("candidate", Outcome.FAIL), ("driver", Outcome.ERROR)])
+def test_only_the_loss_of_its_own_sandbox_fails_a_candidate(
+    tasks: TaskFactory, tmp_path: Path, lost: str, outcome: Outcome
+) -> None:
+    result = probe(tasks, tmp_path, SERVER, lost=lost)
+    assert result.outcome is outcome
+    assert ("the code under test broke its sandbox" in result.decided.why) == (lost == "candidate")
 
 
 @pytest.mark.req("C-06", "G-01")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from agentbench.core.command import Command
+from agentbench.core.errors import SandboxLost
+from agentbench.core.host_evidence import HostEvidence
+from agentbench.sandbox.command_channel import CommandChannel
 from agentbench.sandbox.docker.backend import DockerBackend
 from agentbench.sandbox.docker.sandbox import DockerSandbox
+from agentbench.sandbox.docker.tree import ChannelTree
 from agentbench.sandbox.protocol import Prepared
+from agentbench.sandbox.server.capture import pack
 from agentbench.tree.entry import Kind
 from tests.sandbox.conftest import SPEC
 
@@ -67,3 +74,25 @@ def test_every_change_of_a_file_is_noticed(backend: DockerBackend, prepared: Pre
             after = {entry.path: entry for entry in sandbox.tree().entries()}
             assert after != before, change
             assert after == {entry.path: entry for entry in sandbox.tree_at("/workspace").entries()}, change
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [],
+        [b"end"],
+        [b"end", pack([pack([b"a", b"x", b"0", b"1", b""])])],
+        [b"end", pack([pack([b"a", b"f"])])],
+        [b"end", pack([pack([name, b"f", b"0", b"1", b""]) for name in (b"b", b"a")])],
+    ],
+    ids=["empty", "short", "unknown-kind", "missing-fields", "unsorted"],
+)
+def test_server_with_invalid_answers_is_lost(answer: list[bytes]) -> None:
+    class Channel:
+        def ask(self, *_: object, **__: object) -> list[bytes]:
+            return answer
+
+    lost = SandboxLost("it ended", sandbox="s", evidence=HostEvidence())
+    tree = ChannelTree(cast("CommandChannel", Channel()), "/w", on_death=lambda _: lost)
+    with pytest.raises(SandboxLost):
+        list(tree.entries())

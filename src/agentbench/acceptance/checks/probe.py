@@ -12,7 +12,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from agentbench.acceptance.grading_context import CheckOutcome, GradingContext
 from agentbench.acceptance.replica import ENV, grading_spec
 from agentbench.contract.schema import Check
 from agentbench.core.command import MIB, Command, Completed
+from agentbench.core.errors import SandboxError
 from agentbench.core.reasons import Assurance, Outcome
 from agentbench.sandbox.protocol import Mount, RunningCommand, Sandbox
 
@@ -214,10 +215,10 @@ def _converse(
     ended: list[Completed] = []
 
     def wait_for_candidate() -> None:
-        try:
+        # If its sandbox was lost, the last line below gets the error again.
+        with suppress(SandboxError):
             ended.append(candidate.wait())
-        finally:
-            to_driver.end()
+        to_driver.end()
 
     waiting = threading.Thread(target=wait_for_candidate, daemon=True)
     waiting.start()

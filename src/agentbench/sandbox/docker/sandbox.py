@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agentbench.core.command import MIB, Command, Completed
-from agentbench.core.errors import PatchInvalid, SandboxError, SandboxLost
+from agentbench.core.errors import AgentBenchError, PatchInvalid, SandboxError, SandboxLost
 from agentbench.core.host_evidence import ManagerState
 from agentbench.sandbox.cgroups import megabytes
 from agentbench.sandbox.command_channel import CommandChannel
@@ -93,7 +93,7 @@ class DockerSandbox(ServedSandbox):
         return self.tree_at(self._container.workdir, known=self._container.known)
 
     def tree_at(self, root: str, *, known: Mapping[bytes, Entry] | None = None) -> ChannelTree:
-        return ChannelTree(self._channel, root, known=known, on_death=self._raise_unreadable)
+        return ChannelTree(self._channel, root, known=known, on_death=self._unreadable)
 
     def usage(self) -> Usage:
         meter = self._container.meter
@@ -184,14 +184,13 @@ class DockerSandbox(ServedSandbox):
             files_written=files,
         )
 
-    def _raise_unreadable(self, why: str) -> None:
-        """
-        Raises:
-            PatchInvalid: the candidate ended its own sandbox.
-            SandboxError: it was lost, or is closed.
-        """
-        stderr = self._on_channel_closed(why).stderr.text.strip()
-        raise PatchInvalid(f"cannot read the workspace: {stderr}")
+    def _unreadable(self, why: str) -> AgentBenchError:
+        """Return the error for a workspace that cannot be read: `PatchInvalid` if a limit ended the sandbox, else its loss."""
+        try:
+            stderr = self._on_channel_closed(why).stderr.text.strip()
+        except SandboxError as error:
+            return error
+        return PatchInvalid(f"cannot read the workspace: {stderr}")
 
 
 def _open_pidfd(pid: int) -> int:

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
-from agentbench.core.errors import SandboxError
+from agentbench.core.errors import AgentBenchError
 from agentbench.sandbox.command_channel import ChannelClosed, CommandChannel
 from agentbench.sandbox.server.capture import unpack
 from agentbench.tree.entry import Entry, Kind
@@ -32,10 +32,10 @@ class ChannelTree:
         root: str,
         *,
         known: Mapping[bytes, Entry] | None = None,
-        on_death: Callable[[str], None],
+        on_death: Callable[[str], AgentBenchError],
         limits: TreeLimits | None = None,
     ) -> None:
-        """`on_death` raises the error for a channel that closed."""
+        """`on_death` returns the error for a channel that closed, or whose server cannot be trusted any more."""
         self._channel = channel
         self._root = root.encode("utf-8", "surrogateescape")
         self._known = known
@@ -70,6 +70,8 @@ class ChannelTree:
                 break
             if kind != b"file":
                 raise _refusal(kind, path)
+            if len(answer) < 3 or not answer[1].isdigit():
+                raise self._invalid_answer()
             size = int(answer[1])
             parts.append(answer[2])
             done += len(answer[2])
@@ -90,9 +92,12 @@ class ChannelTree:
                 # The folder itself was removed or replaced by the sandbox's user: an empty tree.
                 return
             for item in unpack(answer[1]):
-                entry = _entry(_fields(item), known)
+                try:
+                    entry = _entry(_fields(item), known)
+                except ValueError:
+                    raise self._invalid_answer() from None
                 if entry.path <= before and before:
-                    raise SandboxError("the command server sent an unsorted listing")
+                    raise self._invalid_answer()
                 before = entry.path
                 budget.entry(entry.path)
                 budget.content(entry.size if entry.kind is Kind.FILE else 0)
@@ -106,11 +111,13 @@ class ChannelTree:
         try:
             answer = self._channel.ask(request, fields, timeout_sec=_REQUEST_SEC)
         except ChannelClosed as error:
-            self._on_death(str(error))
-            raise SandboxError(f"cannot read the workspace: {error}") from error
+            raise self._on_death(str(error)) from error
         if not answer or (request == b"walk" and len(answer) < 2):
-            raise SandboxError("the command server sent an invalid answer")
+            raise self._invalid_answer()
         return answer
+
+    def _invalid_answer(self) -> AgentBenchError:
+        return self._on_death("the command server sent an invalid answer")
 
 
 class _NotKnown(Exception):
@@ -132,7 +139,7 @@ def _entry(fields: tuple[bytes, ...], known: Mapping[bytes, Entry] | None) -> En
         return entry
     digest = sha256.decode("ascii")
     if kind not in _KINDS or len(digest) not in {0, _SHA256_CHARS}:
-        raise SandboxError("the command server sent an invalid entry")
+        raise ValueError("invalid entry")
     return Entry(path, _KINDS[kind], executable == b"1", int(size), digest)
 
 
