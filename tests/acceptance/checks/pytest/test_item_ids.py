@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.checks.pytest.item_ids import IdMap, function_id, opaque_id
+from agentbench.acceptance.checks.pytest.item_ids import CollectedItem, IdMap, function_id, ids_by_position, opaque_id
 
 pytestmark = pytest.mark.component
 
@@ -45,6 +45,26 @@ def test_unknown_positions_are_not_mapped(position: str) -> None:
     ids = IdMap({FUNCTION: REAL}, frozenset(REAL))
     assert ids.real_id(f"{FUNCTION}[{position}]", "given") == "given"
     assert ids.real_id(FUNCTION, FUNCTION) == FUNCTION
+
+
+def test_position_counts_only_with_the_id_that_the_reference_has_there() -> None:
+    """Otherwise code that repeats an easy row in place of a hard one would get the result of the hard one."""
+    given = {f"{FUNCTION}[#0]": REAL[0], f"{FUNCTION}[#1]": f"{FUNCTION}[2-5]"}
+    ids = IdMap({FUNCTION: REAL}, frozenset(REAL), given)
+    assert ids.real_id(f"{FUNCTION}[#1]", f"{FUNCTION}[2-5]") == REAL[1]
+    assert ids.real_id(f"{FUNCTION}[#1]", REAL[1]) == f"{FUNCTION}[#1]"
+    assert ids.real_id(f"{FUNCTION}[#0]", f"{FUNCTION}[2-5]") == f"{FUNCTION}[#0]"
+    assert ids.real_id(f"{FUNCTION}[#2]", REAL[2]) == f"{FUNCTION}[#2]"
+
+
+def test_deselected_tests_leave_their_positions_empty() -> None:
+    items = [CollectedItem(REAL[at], opaque_id(FUNCTION, at), REAL[at]) for at in (2, 0)]
+    plain = CollectedItem("t.py::test_y", "t.py::test_y", "t.py::test_y")
+    real_ids = ids_by_position([*items, plain], {FUNCTION, "t.py::test_y"})
+    assert real_ids == {FUNCTION: (REAL[0], "", REAL[2])}
+    ids = IdMap(real_ids, frozenset({"", *REAL}))
+    assert ids.real_id(opaque_id(FUNCTION, 2), "x") == REAL[2]
+    assert ids.real_id(opaque_id(FUNCTION, 1), "x") == "x"
 
 
 def test_selection_contains_no_parameters() -> None:

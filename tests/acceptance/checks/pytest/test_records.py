@@ -242,7 +242,7 @@ def test_results_of_opaque_ids_are_mapped_to_real_ids() -> None:
     side = lines([item("t::x[#0]", "t::x[2.5]", value=0), item("t::x[#1]", "t::x[9]"), *passing("t::x[#0]")])
     transcript = read_transcript(side, NONCE, IdMap({"t::x": ("t::x[2.5]", "t::x[3.5]")}, frozenset({"t::x[3.5]"})))
     assert transcript.outcomes() == {"t::x[2.5]": "passed", "t::x[3.5]": "missing"}
-    assert transcript.items[0] == CollectedItem("t::x[2.5]", "t::x[#0]", {"value": 0})
+    assert transcript.items[0] == CollectedItem("t::x[2.5]", "t::x[#0]", "t::x[2.5]", {"value": 0})
 
 
 def test_reports_of_tests_that_were_not_collected_do_not_count() -> None:

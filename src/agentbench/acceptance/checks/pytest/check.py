@@ -89,10 +89,12 @@ class SelectedTests:
     mutated: frozenset[str] = frozenset()
     """Names of functions in test modules that may differ from those of the base repository."""
     real_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Functions (`FILE::CLASS::test_x`), and the ids of their tests in order, as without decoys."""
+    """Functions (`FILE::CLASS::test_x`), and the ids of their tests by position, as without decoys."""
     altered: frozenset[str] = frozenset()
-    """Ids of tests whose parameters this tree changes, so that pytest gives them other ids. Their functions must be in
-    `real_ids`: results are mapped to these ids by position, and all others by the id that pytest gives them."""
+    """Ids of tests to which pytest may give other ids, because this tree changes parameters of their functions. The
+    functions must be in `real_ids`: results are mapped to these ids by position, all others by the id that pytest gives."""
+    given: Mapping[str, str] | None = None
+    """The ids that pytest gave to opaque ids when the reference was run in this variant; None to run the reference."""
     named: frozenset[str] = frozenset()
     """Functions whose tests keep their ids in the sandbox, because the reference passes them only with these."""
     reference_sec: float | None = None
@@ -193,7 +195,7 @@ class PytestCheck:
             closely=_functions(self.requirement.fail_to_pass, MAX_CLOSELY),
             written=self._written(),
             only=tests.only,
-            id_map=IdMap(tests.real_ids, tests.altered),
+            id_map=IdMap(tests.real_ids, tests.altered, tests.given),
             named=tests.named if self._names_proven else self.survey.named,
             tests={
                 name: (file, {key: code for key, code in functions.items() if key not in tests.mutated})

@@ -9,7 +9,7 @@ only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 _POSITION = re.compile(r"\[#(0|[1-9][0-9]{0,8})\]", re.ASCII)
@@ -21,6 +21,8 @@ class CollectedItem:
 
     id: str
     opaque: str
+    given: str
+    """The id that pytest gave it, which is another one where a decoy changed its parameters."""
     indices: Mapping[str, int] = field(default_factory=dict)
     """The row of each parameter in the table that it comes from; empty without parameters."""
 
@@ -30,23 +32,25 @@ class IdMap:
     """Maps announced tests to real ids.
 
     A test has the id that pytest gave it, except where a decoy changed the parameters from which pytest derives it:
-    then the position decides. Positions are not used elsewhere: code under test can influence the order of some tests.
+    then the position decides. Code under test can influence the order and number of some tests, so that a position
+    counts only if pytest gave its test the same id with the reference.
     """
 
     real_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Functions, and the real ids of their tests in order."""
+    """Functions, and the real ids of their tests by position; empty texts where the command deselects a test."""
     altered: frozenset[str] = frozenset()
-    """Real ids of tests with changed parameters."""
+    """Real ids of tests with changed parameters, or beside such tests, so that pytest may give them other ids."""
+    given: Mapping[str, str] | None = None
+    """Opaque ids, and the ids that pytest gave these tests with the reference; None if the reference itself is run."""
 
     def real_id(self, opaque: str, given: str) -> str:
-        """Return the real id of a test. `given`: the id that pytest gave it."""
-        function = function_id(opaque)
-        position = _POSITION.fullmatch(opaque, len(function))
+        """Return the real id of a test; its opaque id if it is none of the tests that the reference has."""
+        function, position = _split(opaque)
         ids = self.real_ids.get(function, ())
-        if position is not None and int(position[1]) < len(ids):
-            real = ids[int(position[1])]
-            return real if real in self.altered else given
-        return given
+        real = ids[position] if position is not None and position < len(ids) else ""
+        if real not in self.altered or not real:
+            return given
+        return real if self.given is None or self.given.get(opaque) == given else opaque
 
     def selection(self, tests: Iterable[str]) -> tuple[str, ...]:
         """Return ids that select these tests in the sandbox: opaque ids where positions are known, else functions."""
@@ -54,7 +58,7 @@ class IdMap:
             real: opaque_id(function, position)
             for function, ids in self.real_ids.items()
             for position, real in enumerate(ids)
-            if real != function
+            if real not in {function, ""}
         }
         return tuple(dict.fromkeys(opaque.get(test) or function_id(test) for test in tests))
 
@@ -67,3 +71,23 @@ def function_id(test: str) -> str:
 
 def opaque_id(function: str, position: int) -> str:
     return f"{function}[#{position}]"
+
+
+def ids_by_position(items: Iterable[CollectedItem], functions: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+    """Return the real ids of the parametrised tests of these functions, as `IdMap` needs them."""
+    positions: dict[str, dict[int, str]] = {}
+    for item in items:
+        function, position = _split(item.opaque)
+        if position is not None and function in functions:
+            positions.setdefault(function, {})[position] = item.id
+    return {
+        function: tuple(ids.get(position, "") for position in range(max(ids) + 1))
+        for function, ids in positions.items()
+    }
+
+
+def _split(opaque: str) -> tuple[str, int | None]:
+    """Return the function of an opaque id, and the position; None if it has none."""
+    function = function_id(opaque)
+    position = _POSITION.fullmatch(opaque, len(function))
+    return function, None if position is None else int(position[1])

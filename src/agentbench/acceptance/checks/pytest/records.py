@@ -235,7 +235,7 @@ def _take_test(transcript: Transcript, record: list[Value]) -> None:
     match record:
         case ["item", str(opaque), str(given), dict(indices)]:
             rows = {name: row for name, row in indices.items() if isinstance(row, int)}
-            item = CollectedItem(transcript.id_map.real_id(opaque, given), opaque, rows)
+            item = CollectedItem(transcript.id_map.real_id(opaque, given), opaque, given, rows)
             transcript.items.append(item)
             transcript.announced.setdefault(opaque, item.id)
         case ["canary", str(test), str(name)]:
