@@ -7,6 +7,7 @@ import time
 
 from agentbench.sandbox.server.job import Job
 
+SIGSTOP = 19
 KILL_SEC = 10.0
 MAX_REAPED = 1000
 """Ended children that are collected in one turn."""
@@ -123,7 +124,7 @@ def job_in_environment(pid: int, jobs: dict[bytes, Job]) -> bytes:
 def kill_job(job: Job, jobs: dict[bytes, Job]) -> int:
     """Kill all processes of the job and return how many were alive, not counting the command itself."""
     if len(jobs) == 1:
-        before = processes()
+        before = stop_all()
         kill_all(jobs)
         return len(before) - (job.pid in before)
     killed: set[int] = set()
@@ -144,6 +145,12 @@ def kill_job(job: Job, jobs: dict[bytes, Job]) -> int:
         time.sleep(0.0005)
     killed.discard(job.pid)
     return len(killed)
+
+
+def stop_all() -> dict[int, tuple[int, int]]:
+    """Stop every process but the server, and return them. Hundreds of busy ones would leave it little time to list them."""
+    send_signal(-1, SIGSTOP)
+    return processes()
 
 
 def kill_all(jobs: dict[bytes, Job]) -> None:

@@ -36,6 +36,7 @@ from agentbench.sandbox.server.process_tree import (
     processes,
     reap,
     send_signal,
+    stop_all,
 )
 
 GRACE_SEC = 0.1
@@ -318,9 +319,9 @@ class Server:
         if verb == b"exec":
             self.start(Job(name, rest))
         elif verb == b"killall":
-            alive = len(processes())
+            alive = stop_all()
             kill_all(self.jobs)
-            self.send([b"count", name, number(alive)])
+            self.send([b"count", name, number(len(alive))])
         elif verb == b"kill-largest":
             self.kill_largest()
         elif verb == b"write":
