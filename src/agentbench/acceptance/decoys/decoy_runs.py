@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import posixpath
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -137,9 +136,7 @@ def run_decoys(
         SandboxError: the sandbox failed.
     """
     tree, places = _tree_with_decoys(tests.candidate, assignment)
-    # The runner gets no digest of any of these functions: a missing digest for some of them would show in memory.
-    mutated = _survey_names(tests, assignment.plan.targets)
-    run = tests.run(SelectedTests(tree, only=assignment.only, mutated=mutated), on_built)
+    run = tests.run(SelectedTests(tree, only=assignment.only, mutated=True), on_built)
     return DecoyRun(run, assignment, places)
 
 
@@ -171,18 +168,6 @@ def _tree_with_decoys(
     # Deletions come first: a folder may take the place of a file.
     ordered = sorted(writes.values(), key=lambda write: write.data is not None)
     return dataclasses.replace(candidate.tree, writes=tuple(ordered)), places
-
-
-def _survey_names(tests: PytestCheck, targets: Iterable[DecoyTarget]) -> frozenset[str]:
-    """Return the survey's names of these functions and of all with the same code: a test may have two names."""
-    names: set[str] = set()
-    workdir = tests.candidate.context.spec.workdir
-    for file, in_file in by_file(targets).items():
-        for name, (path, digests) in tests.survey.tests.items():
-            if path == posixpath.join(workdir, file):
-                target_digests = {digests.get(".".join((name, *target.place))) for target in in_file}
-                names |= {key for key, digest in digests.items() if digest in target_digests}
-    return frozenset(names)
 
 
 def by_file(targets: Iterable[DecoyTarget]) -> Mapping[str, Sequence[DecoyTarget]]:

@@ -19,8 +19,6 @@ TELLING_WORDS = {
     "sys.settrace": (b"settrace",),
     "sys.setprofile": (b"setprofile",),
     "sys.monitoring.register_callback": (b"monitoring",),
-    "sys._current_frames": (b"_current_frames",),
-    "set __code__": (b"__code__",),
     "ctypes": (b"ctypes",),
 }
 """Words without which a file does not show this behaviour. Opening files is missing here: every project does that."""

@@ -29,8 +29,8 @@ def make_plugin(
     named: Collection[str],
     *,
     survey: bool,
-) -> tuple[object, list[Any]]:
-    """Return the plugin and its functions, which the runner monitor watches.
+) -> object:
+    """Return the plugin.
 
     `callbacks` are sealed functions by name, `canary` is the module of the canary tests, `only` are the tests to run if
     not all, `named` are the functions and files whose tests keep their ids. With `survey`, only canaries run.
@@ -75,9 +75,9 @@ def make_plugin(
             # not in the recorder.
             canaries = list(_collected_items(_module_collector(session, canary)))
             names = [(_plain(item.nodeid), _plain(item.name)) for item in canaries]
-            all_items = [*items, *canaries]
+            watched = [(item, _plain(item.nodeid)) for item in (*items, *canaries)]
             _insert_canaries(items, canaries, alone=survey)
-            collected(session, all_items, announced, names)
+            collected(watched, announced, names)
 
         @staticmethod
         def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -114,7 +114,7 @@ def make_plugin(
         def pytest_sessionfinish(exitstatus: int) -> None:
             finished(int(exitstatus))
 
-    return Plugin(), [value.__func__ for value in vars(Plugin).values() if isinstance(value, staticmethod)]
+    return Plugin()
 
 
 def _module_collector(session: Any, file: str) -> pytest.Module:  # noqa: ANN401

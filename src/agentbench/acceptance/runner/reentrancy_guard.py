@@ -15,7 +15,6 @@ from _operator import is_
 from _signal import getsignal, signal  # type: ignore[import-not-found]  # the part of `signal` that is not written in Python
 from _thread import get_ident
 from collections.abc import Callable
-from time import sleep
 from typing import Any
 
 _LAST_SIGNAL = 65
@@ -88,24 +87,6 @@ def resume(suspended: tuple[Any, ...]) -> None:
         _set_trace(trace)
     if collecting:
         _gc_enable()
-
-
-def is_active() -> bool:
-    """Return whether this thread is inside a runner function."""
-    return get_ident() in _ACTIVE_THREADS
-
-
-def wait_for_other_threads() -> None:
-    """Wait until no other thread is inside a runner function, before the frames of all threads are handed out."""
-    thread = get_ident()
-    was_active = thread in _ACTIVE_THREADS
-    _ACTIVE_THREADS.discard(thread)
-    for _ in range(5000):
-        if not _ACTIVE_THREADS:
-            break
-        sleep(0.0002)
-    if was_active:
-        _ACTIVE_THREADS.add(thread)
 
 
 def guard(

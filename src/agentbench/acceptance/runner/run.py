@@ -66,29 +66,15 @@ def importable_names(paths: list[str]) -> list[str]:
     return sorted(names)
 
 
-def load(name: str, **parts: types.ModuleType) -> types.ModuleType:
-    """Load a file of this folder under a random name. `parts` are the modules that it imports from this folder.
-
-    All of them are in `sys.modules` only while the file is executed: code under test would find what stays there.
-    """
+def load(name: str) -> types.ModuleType:
+    """Load a file of this folder without listing it in `sys.modules`, where code under test would find it."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
-    module_name = "_" + os.urandom(6).hex()
-    spec = importlib.util.spec_from_file_location(module_name, path, submodule_search_locations=[] if parts else None)
+    spec = importlib.util.spec_from_file_location("_" + os.urandom(6).hex(), path)
     if spec is None or spec.loader is None:
         raise ImportError(path)
     module = importlib.util.module_from_spec(spec)
     vars(module)["__builtins__"] = dict(BUILTINS)
-    listed = (
-        {module_name: module, **{f"{module_name}.{part}": part_module for part, part_module in parts.items()}}
-        if parts
-        else {}
-    )
-    sys.modules.update(listed)
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        for listed_name in listed:
-            del sys.modules[listed_name]
+    spec.loader.exec_module(module)
     return module
 
 
@@ -144,10 +130,9 @@ def prepare() -> Callable[..., int]:
         for name, callback in recorder.callbacks().items()
     }
     survey = job["mode"] == "survey"
-    plugin, functions = load("pytest_plugin").make_plugin(
+    plugin = load("pytest_plugin").make_plugin(
         callbacks, job["canary"], frozenset(job["only"]), frozenset(job["named"]), survey=survey
     )
-    monitor.set_entry_points(functions, reentrancy_guard.guard.__code__)
     PYTEST_CALL[:] = [session.pytest_arguments(job), [plugin]]
 
     def leave(ended: int | None, crash: str, kind: str) -> int:
@@ -164,26 +149,15 @@ def start_monitoring(
     seal: Any,  # noqa: ANN401
 ) -> tuple[Any, Callable[[], None]]:
     """Start monitoring. Return the runner monitor and the function to call when tests begin."""
-    code_objects = load("code_objects")
-    callers, constant_snapshot = load("callers", code_objects=code_objects), load("constant_snapshot")
-    runner_monitor = load(
-        "runner_monitor", code_objects=code_objects, callers=callers, constant_snapshot=constant_snapshot
-    )
-    audit_hook = load("audit_hook")
+    runner_monitor, audit_hook = load("runner_monitor"), load("audit_hook")
     runner_folder = os.path.dirname(os.path.abspath(__file__))
-    monitor = runner_monitor.RunnerMonitor(job["workspace"], main.__code__, job["replaced"], job["conftests"])
-    audit_monitor = audit_hook.AuditMonitor(
-        send, job, runner_folder, runner_monitor.is_test, reentrancy_guard.wait_for_other_threads, monitor.is_genuine
-    )
+    monitor = runner_monitor.RunnerMonitor(job["workspace"], job["replaced"])
+    audit_monitor = audit_hook.AuditMonitor(send, job, runner_folder, runner_monitor.is_test)
 
     def failed(reason: str) -> None:
         send("changed", [f"harness runner: {reason}"])
 
-    sys.addaudithook(
-        audit_hook.make_audit_hook(
-            reentrancy_guard.guard(audit_monitor.handle_event, seal, failed), seal(reentrancy_guard.is_active)
-        )
-    )
+    sys.addaudithook(audit_hook.make_audit_hook(reentrancy_guard.guard(audit_monitor.handle_event, seal, failed)))
     return monitor, audit_monitor.begin_tests
 
 

@@ -7,13 +7,12 @@ send reports.
 
 from __future__ import annotations
 
-import sys
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-FIRST_TESTS, CHECK_INTERVAL = 64, 64
-OWN_REPORT = "TestReport"
-_getframe = sys._getframe  # noqa: SLF001
+CHECKED_TESTS, FIRST_STEPS, CHECK_INTERVAL = 8, 24, 64
+"""The runner is checked around some fail-to-pass tests, drawn at random, at the first steps and regularly after them."""
 if TYPE_CHECKING:
     import pytest
 
@@ -42,7 +41,9 @@ class Recorder:
         self._send = send
         self._monitor = monitor
         self._fail_to_pass = frozenset(job["closely"])
-        """Functions with fail-to-pass tests: the runner is checked at every step of these."""
+        """Functions with fail-to-pass tests."""
+        self._checked_tests: frozenset[str] = frozenset()
+        """Fail-to-pass tests around which the runner is checked."""
         self._canaries: set[str] = set()
         self._raised: set[str] = set()
         """Tests whose call raised an exception, recorded where it came out."""
@@ -82,27 +83,21 @@ class Recorder:
 
     def collected(
         self,
-        session: pytest.Session,
-        all_items: list[pytest.Item],
+        items: list[tuple[pytest.Item, str]],
         announced: list[tuple[str, str, dict[str, int]]],
         canaries: list[tuple[str, str]],
     ) -> None:
         # Check before reading anything: objects that code under test has changed by now must not be called.
         self.check_runner()
-        self._check_callers()
         for opaque, nodeid, rows in announced:
             self._send("item", opaque, nodeid, rows)
         self._canaries = {nodeid for nodeid, _ in canaries}
         for nodeid, name in canaries:
             self._send("canary", nodeid, name)
-        if self._job["mode"] == "survey":
-            for name, file, functions in self._monitor.test_code():
-                self._send("tests", name, file, functions)
-        differences = self._monitor.test_differences(self._job["tests"], self._job["support"])
-        if differences:
-            self._send("changed", differences[:50])
-        self._monitor.watch_tests()
-        self._report_changes(self._monitor.watch_session(session, all_items))
+        self._report_changes(self._monitor.foreign_modules(self._job["support"]))
+        self._monitor.watch_session(items)
+        required = [nodeid for _, nodeid in items if _function_id(nodeid) in self._fail_to_pass]
+        self._checked_tests = frozenset(random.SystemRandom().sample(required, min(len(required), CHECKED_TESTS)))
         self._begin_tests()
 
     def collection_failed(self, nodeid: str, reason: str) -> None:
@@ -110,32 +105,29 @@ class Recorder:
         self._failures += 1
 
     def reported(self, nodeid: str, when: str, outcome: str, report_type: str, expected: bool, reason: str) -> None:  # noqa: FBT001 - fields of a report
-        if report_type == OWN_REPORT:
-            # Reports of other types (subtests) are sent while the test runs and can only make it fail.
-            self._check_callers()
         self._send("report", nodeid, when, outcome, report_type, expected, reason)
         if nodeid not in self._canaries:
             self._started_tests += when == "setup"
             self._failures += outcome == "failed" and not expected
         if when == "call" and outcome == "passed" and nodeid in self._raised:
             self._send("changed", [f"report of {nodeid}"])
-        if when == "teardown":
-            self._check_regularly(nodeid)
 
     def before_call(self, item: pytest.Item, nodeid: str) -> None:
         """Check right before and right after the code under test runs: cleanup that restores things comes later."""
-        self._check_callers()
         self._raised.discard(nodeid)  # a plugin that repeats failing tests may have run it before
-        self._report_changes(self._monitor.item_changes(item))
-        if _function_id(nodeid) in self._fail_to_pass:
-            self.check_runner(testing=True)
+        self._check_test(item, nodeid)
 
     def after_call(self, item: pytest.Item, nodeid: str, raised: bool) -> None:  # noqa: FBT001
-        self._check_callers()
         if raised:
             self._raised.add(nodeid)
-        self._report_changes(self._monitor.item_changes(item))
-        self._check_regularly(nodeid)
+        self._check_test(item, nodeid)
+
+    def _check_test(self, item: pytest.Item, nodeid: str) -> None:
+        """Check the test, and sometimes the whole runner, which takes about a millisecond."""
+        self._report_changes(self._monitor.item_changes(item, nodeid))
+        self._steps += 1
+        if nodeid in self._checked_tests or self._steps <= FIRST_STEPS or self._steps % CHECK_INTERVAL == 0:
+            self.check_runner(testing=True)
 
     def status_text(self, nodeid: str) -> tuple[str, str, str] | None:
         """Hide canaries in the terminal output. They count all the same."""
@@ -167,22 +159,8 @@ class Recorder:
         """Report a call into the recorder that went wrong. The session makes no such calls."""
         self._send("changed", [f"harness runner: {reason}"])
 
-    def _check_callers(self) -> None:
-        """Report calls that do not come from the session."""
-        self._report_changes(self._monitor.untrusted_callers(_getframe(1)))
-
     def check_runner(self, *, testing: bool = False) -> None:
         self._report_changes(self._monitor.changes(testing=testing))
-
-    def _check_regularly(self, nodeid: str) -> None:
-        """Check after each of the first tests and regularly after that, and always after fail-to-pass tests."""
-        self._steps += 1
-        if (
-            self._steps <= FIRST_TESTS
-            or self._steps % CHECK_INTERVAL == 0
-            or _function_id(nodeid) in self._fail_to_pass
-        ):
-            self.check_runner(testing=True)
 
     def _report_changes(self, changed: list[str]) -> None:
         if changed:

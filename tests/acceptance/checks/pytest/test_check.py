@@ -263,6 +263,4 @@ def test_test_may_pass_its_own_file_to_the_code_under_test(tasks: TaskFactory, t
     code = READER.replace("open(path)", "open(__file__[:-15] + 'tests/test_reads.py')") if peeks else READER
     graded = grade(patch_of(context, {"src/toy/core.py": code}), context)
     assert graded.accepted is not peeks
-    assert [(finding.rule, finding.severity) for finding in graded.findings] == [
-        ("watched_run", "gate" if peeks else "note")
-    ]
+    assert [(finding.rule, finding.severity) for finding in graded.findings] == [("watched_run", "gate")] * peeks

@@ -64,8 +64,6 @@ class Survey(BaseModel):
     """False if the canary test that must pass does not, for example because of the project's fixtures."""
     behaviour: tuple[str, ...]
     """Runner changes and audit events that the base repository causes itself."""
-    tests: dict[str, tuple[str, dict[str, str]]]
-    """Test modules: their file, and a digest of each function."""
     replaced: tuple[str, ...]
     """Names that the tests themselves replace while they run."""
     named: frozenset[str] = frozenset()
@@ -137,7 +135,6 @@ def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Su
         uncollected=transcript.uncollected,
         passing_canary=passing_canary_passed(transcript, run.canaries),
         behaviour=transcript.behaviour(),
-        tests=transcript.test_code,
         replaced=monkeypatched_names(sources.values()),
         named=_named_files(context, transcript.rootdir, sources),
         python=python,
@@ -206,16 +203,10 @@ def pins_of(context: GradingContext, surveyed: Survey, base: Mapping[bytes, Entr
         rootdir=surveyed.rootdir,
         confcutdir=surveyed.confcutdir,
         inifile=None if surveyed.inifile is None else posixpath.join(workdir, surveyed.inifile),
-        tests=surveyed.tests,
         support=importable_test_files(
             paths, [path for path in paths if path.endswith(b".py") and is_test(_text(path))], names
         ),
         replaced=surveyed.replaced,
-        conftests=tuple(
-            posixpath.join(workdir, _text(path))
-            for path in sorted(paths)
-            if posixpath.basename(path) == b"conftest.py" and path.isascii()
-        ),
         guarded=tuple(sorted(path for path in guarded if path.isascii() or path.isprintable())),
     )
 

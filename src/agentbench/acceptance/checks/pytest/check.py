@@ -86,8 +86,8 @@ class SelectedTests:
     tree: GradedTree
     only: tuple[str, ...] = ()
     """Test ids; empty for all."""
-    mutated: frozenset[str] = frozenset()
-    """Names of functions in test modules that may differ from those of the base repository."""
+    mutated: bool = False
+    """Whether tests of this tree may be decoys."""
     real_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Functions (`FILE::CLASS::test_x`), and the ids of their tests by position, as without decoys."""
     altered: frozenset[str] = frozenset()
@@ -197,10 +197,6 @@ class PytestCheck:
             only=tests.only,
             id_map=IdMap(tests.real_ids, tests.altered, tests.given),
             named=tests.named if self._names_proven else self.survey.named,
-            tests={
-                name: (file, {key: code for key, code in functions.items() if key not in tests.mutated})
-                for name, (file, functions) in pins.tests.items()
-            },
         )
 
     def _written(self) -> tuple[str, ...]:

@@ -100,8 +100,6 @@ class Transcript:
     """The base interpreter of the environment, its folder of programs and its package folders."""
     runner_modules: list[str] = field(default_factory=list)
     """Installed top-level modules that the runner itself loaded."""
-    test_code: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
-    """Test modules: their file, and a digest of each function."""
     declared_plugins: list[tuple[str, str]] = field(default_factory=list)
     loaded_plugins: list[str] = field(default_factory=list)
     rootdir: str = ""
@@ -203,8 +201,6 @@ def _take(transcript: Transcript, record: list[Value]) -> None:
             transcript.status = own
         case ["end", _]:
             transcript.ended = True
-        case ["tests", str(name), str(file), dict(functions)]:
-            transcript.test_code[name] = (file, {key: str(value) for key, value in functions.items()})
         case ["names" | "loaded" | "python" | "plugins" | "plugin" | "config", *_]:
             _take_surroundings(transcript, record)
         case _:

@@ -44,14 +44,10 @@ class Pins:
     """The base repository's pytest configuration. If there is none, an empty one keeps others out."""
     guarded: tuple[str, ...] = ()
     """Files of the tests, as paths in the sandbox: code under test must not read or change them."""
-    tests: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
-    """Test modules of the base repository: their file, and a digest of each function."""
     support: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names under which tests may import files beside them, and the base repository's files of that name."""
     replaced: tuple[str, ...] = ()
     """Names that the tests themselves replace while they run."""
-    conftests: tuple[str, ...] = ()
-    """Those of the base repository, as paths in the sandbox."""
     closely: tuple[str, ...] = ()
     """Functions with fail-to-pass tests: the runner is inspected around every one of these tests."""
     written: tuple[str, ...] = ()
@@ -138,10 +134,8 @@ def _job(spec: SandboxSpec, command: PytestCommand, bundle: RunnerBundle, pins: 
         "pinned": pinned.names,
         "absent": pinned.absent,
         "configuration": configuration if pins else None,
-        "tests": pinned.tests,
         "support": pinned.support,
         "replaced": pinned.replaced,
-        "conftests": pinned.conftests,
         "guarded": pinned.guarded,
         "closely": pinned.closely,
         "written": pinned.written,

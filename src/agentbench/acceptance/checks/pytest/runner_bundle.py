@@ -20,7 +20,7 @@ from agentbench.sandbox.protocol import Mount
 
 _PROGRAMS = (
     "run.py", "channel.py", "finder.py", "reentrancy_guard.py", "pins.py", "pytest_plugin.py", "session.py",
-    "code_objects.py", "callers.py", "constant_snapshot.py", "runner_monitor.py", "audit_hook.py", "fingerprint.py",
+    "runner_monitor.py", "audit_hook.py", "fingerprint.py",
 )  # fmt: skip
 _COPY = "r"
 _READABLE_FOLDER, _READABLE_FILE = 0o755, 0o644
