@@ -1,0 +1,135 @@
+"""The layers that stop cheats, and how to switch each of them off for an experiment.
+
+Nothing of this is in the product: a layer is switched off by replacing functions of the harness in this process, or by
+appending code to the programs of the runner before they are copied into a sandbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from unittest import mock
+
+from agentbench.acceptance import grade as grading
+from agentbench.acceptance.checks.pytest import check, decide, runner_bundle
+from agentbench.acceptance.grading_context import Acceptance, GradingContext
+from agentbench.acceptance.protected import Protection
+from agentbench.core.reasons import Outcome
+
+RESULTS = "results"
+"""Required tests that do not pass, a run that does not finish, or a patch that does not apply or build."""
+RULES = {
+    "passes_false_tests": "decoys",
+    "canary": "canaries",
+    "watched_run": "audit_hook",
+    "forged_results": RESULTS,
+    "build_changed_runner": "build",
+    "protected_restored": "protection",
+    "protected_dropped": "protection",
+    "hidden_overwritten": "protection",
+    "runner_changed": "",  # by what changed
+}
+"""Layers by rule of a finding. Every other rule belongs to the inspection of the patch."""
+CHANGES = ((" comes from ", "modules"), (" was loaded by ", "modules"), ("harness runner: ", "guard"))
+"""Layers by words in a change that the runner reports. Every other change is the monitor's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A mechanism that can be switched off.
+
+    `appended` is code by program of the runner; `patches` are functions of the harness with their replacements.
+    """
+
+    purpose: str
+    appended: dict[str, str] = field(default_factory=dict)
+    patches: tuple[tuple[object, str, Callable[..., object]], ...] = ()
+    prevents: bool = False
+    """Prevents instead of reporting: whether it matters shows only in a run without it."""
+
+
+def _no_protection(context: GradingContext) -> Protection:
+    return Protection(generated=context.loaded.task.oracle.generated)
+
+
+def _nothing(*_: object, **__: object) -> tuple[()]:
+    return ()
+
+
+LAYERS = {
+    "inspection": Layer("static rules over the patch", patches=((grading, "_inspect", _nothing),)),
+    "audit_hook": Layer("audit events of the interpreter", {"audit_hook.py": "HANDLED_EVENTS = frozenset()\n"}),
+    "monitor": Layer(
+        "pytest, its hooks and collected tests compared with what they were",
+        {
+            "runner_monitor.py": "RunnerMonitor.item_changes = lambda self, item, nodeid: []\n"
+            "RunnerMonitor.changes = lambda self, testing=False: []\n"
+        },
+    ),
+    "modules": Layer(
+        "test modules and helpers that product code put in place",
+        {"runner_monitor.py": "RunnerMonitor.foreign_modules = lambda self, support: []\n"},
+    ),
+    "guard": Layer(
+        "sealed callbacks, and nothing runs in the middle of runner code",
+        {
+            "channel.py": "def seal(function):\n    return function\n",
+            "reentrancy_guard.py": "def suspend():\n    _ACTIVE_THREADS.add(get_ident())\n"
+            "def resume(suspended):\n    _ACTIVE_THREADS.discard(get_ident())\n",
+        },
+        prevents=True,
+    ),
+    "canaries": Layer(
+        "tests that must fail",
+        patches=(
+            (decide, "forged_canary", lambda *_: ""),
+            (decide, "failing_canaries_failed", lambda *_: True),
+            (decide, "passing_canary_passed", lambda *_: True),
+        ),
+    ),
+    "decoys": Layer("tests with a wrong expected value"),
+    "protection": Layer(
+        "files that the patch does not decide",
+        patches=((grading, "protection_of", _no_protection),),
+        prevents=True,
+    ),
+    "build": Layer(
+        "files compared after a declared build",
+        patches=((check, "changed_runner_findings", _nothing), (check, "changed_file_findings", _nothing)),
+    ),
+}
+
+
+@contextmanager
+def switched_off(names: Iterable[str]) -> Iterator[None]:
+    """Grade without these layers. Decoys are switched off by the caller, who grades without them."""
+    original = runner_bundle._program
+    layers = [LAYERS[name] for name in names]
+
+    def program(name: str) -> bytes:
+        return original(name) + "".join(layer.appended.get(name, "") for layer in layers).encode()
+
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(runner_bundle, "_program", program))
+        for layer in layers:
+            for owner, name, replacement in layer.patches:
+                stack.enter_context(mock.patch.object(owner, name, replacement))
+        yield
+
+
+def speakers(result: Acceptance, changed: Iterable[str]) -> set[str]:
+    """Return the layers that stopped a patch or would have, each on its own. `changed`: what runs reported."""
+    spoke = {RULES.get(finding.rule, "inspection") for finding in result.findings if finding.severity == "gate"}
+    spoke.discard("")
+    spoke |= {next((layer for words, layer in CHANGES if words in name), "monitor") for name in changed}
+    steps = (result.application, *result.steps)
+    failed = any(step.outcome is not Outcome.PASS for step in steps)
+    if failed or any(decided_by_results(check.decided.why, check.decided.failing) for check in result.checks):
+        spoke.add(RESULTS)
+    return spoke
+
+
+def decided_by_results(why: str, failing: tuple[str, ...]) -> bool:
+    """Return whether a check fails whatever its findings are."""
+    return bool(failing) or why.startswith(("the test run did not finish", "timed out", "the result channel"))
