@@ -11,8 +11,10 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-CHECKED_TESTS, FIRST_STEPS, CHECK_INTERVAL = 8, 24, 64
-"""The runner is checked around some fail-to-pass tests, drawn at random, at the first steps and regularly after them."""
+CHECKED_TESTS, CHECK_INTERVAL = 8, 64
+"""The runner is checked around some fail-to-pass tests, drawn at random, and regularly in between. If it is not known
+which tests those are, it is checked at the first steps.
+"""
 if TYPE_CHECKING:
     import pytest
 
@@ -126,7 +128,8 @@ class Recorder:
         """Check the test, and sometimes the whole runner, which takes about a millisecond."""
         self._report_changes(self._monitor.item_changes(item, nodeid))
         self._steps += 1
-        if nodeid in self._checked_tests or self._steps <= FIRST_STEPS or self._steps % CHECK_INTERVAL == 0:
+        is_first = not self._fail_to_pass and self._steps < CHECK_INTERVAL
+        if nodeid in self._checked_tests or is_first or self._steps % CHECK_INTERVAL == 0:
             self.check_runner(testing=True)
 
     def status_text(self, nodeid: str) -> tuple[str, str, str] | None:
