@@ -9,8 +9,10 @@ import pytest
 
 from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck
 from agentbench.acceptance.collect import collect
+from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.validation import baseline, find_flakes, validate
+from agentbench.core.reasons import Outcome
 from tests.acceptance.toy import CORE, FAIL_TO_PASS, FIXED, HIDDEN, PASS_TO_PASS, REPO, TaskFactory, patch_of
 
 pytestmark = pytest.mark.component
@@ -124,6 +126,21 @@ def test_pytest_task_is_validated_by_its_tests(tasks: TaskFactory, tmp_path: Pat
     report = validate(tasks.context(tmp_path, reference="reference.patch"))
     assert report.why == "baseline fails, reference passes"
     assert (report.valid, report.flaky) == (True, ())
+    assert report.decoy_coverage is not None
+    assert 0 < report.decoy_coverage <= 1
+
+
+@pytest.mark.req("C-06")
+def test_task_below_its_minimum_of_decoys_is_invalid_and_not_graded(tasks: TaskFactory, tmp_path: Path) -> None:
+    """Without a reference no test has a decoy."""
+    context = tasks.context(tmp_path, oracle={"min_decoy_coverage": 0.5})
+    report = validate(context)
+    assert not report.valid
+    assert "oracle.min_decoy_coverage needs a reference" in report.why
+    graded = grade(patch_of(context, {"src/toy/core.py": FIXED}), context)
+    (result,) = graded.checks
+    assert result.outcome is Outcome.ERROR
+    assert result.decided.why == "0 of 4 fail-to-pass tests have a decoy, oracle.min_decoy_coverage is 0.5"
 
 
 @pytest.mark.req("C-16")

@@ -111,6 +111,7 @@ CHANGES: dict[str, tuple[Any, frozenset[str]]] = {
     "oracle.hidden": (None, ACCEPTANCE),
     "oracle.protected": ([], ACCEPTANCE),
     "oracle.generated": (["x/**"], CONTRACT),
+    "oracle.min_decoy_coverage": (0.5, CONTRACT),
     "oracle.checks": ([{"id": "unit", "command": "pytest"}], ACCEPTANCE),
     "reference": ("other.patch", NOTHING),
     "turns": (["And now?"], TASK),

@@ -13,7 +13,7 @@ from agentbench.cli.report import command
 from agentbench.core.errors import InputError
 from agentbench.record.schema import ArtifactPaths
 from agentbench.reports.sources import open_run
-from agentbench.reports.summary import COUNTING, as_csv, decision, summarise
+from agentbench.reports.summary import COUNTING, as_csv, as_json, decision, summarise
 from agentbench.reports.summary_markdown import as_markdown, write_summary
 from tests.reports.runs import HOSTILE, record, run_dir
 
@@ -213,3 +213,15 @@ def test_safety_stops_are_listed_as_invalid(tmp_path: Path) -> None:
     assert "## Invalid attempts by cause" in text
     assert "| safety | 2 |" in text
     assert "Undecided attempts" not in text
+
+
+def test_summary_states_decoy_coverage_by_task(tmp_path: Path) -> None:
+    records = [record("a", decoy_coverage=1.0), record("b", "fail", decoy_coverage=0.25), record("c")]
+    run = open_run(run_dir(tmp_path / "run", records))
+    summary = summarise(run)
+    assert as_json(summary)["decoy_coverage"] == [{"task": "a", "share": 1.0}, {"task": "b", "share": 0.25}]
+    text = as_markdown(summary)
+    assert "Decoy tests cover 62.5% of the fail-to-pass tests (mean of 2 tasks)" in text
+    assert "at 1 task below 50.0%, where a pass is easier to forge" in text
+    rows = list(csv.DictReader(io.StringIO(as_csv(summary))))
+    assert [row["decoy_coverage"] for row in rows] == ["1.0", "0.25", ""]

@@ -145,6 +145,14 @@ def test_honest_patch_agrees_with_the_recorded_decoys_elsewhere(ab: Ab, tmp_path
     assert ab("verify", run).code == 0
 
 
+def test_record_and_card_state_the_decoy_coverage(caught: Path, ab: Ab) -> None:
+    record = json.loads((caught / "attempts.jsonl").read_text())
+    assert (record["decoy_coverage"], record["checks"][0]["decoys"], record["checks"][0]["f2p_total"]) == (1.0, 3, 3)
+    shown = ab("show", caught).stdout
+    assert "assurance per_test (decoys for 100.0% of fail-to-pass)" in shown
+    assert "per_test with decoys for 3 of 3 fail-to-pass" in shown
+
+
 @pytest.mark.usefixtures("no_task")
 def test_caught_cheat_is_caught_again_with_the_recorded_decoys(ab: Ab, run: Path) -> None:
     ran = ab("replay", run)

@@ -155,6 +155,14 @@ class Acceptance:
     dropped: tuple[bytes, ...] = ()
 
     @property
+    def decoy_coverage(self) -> float | None:
+        """Share of the fail-to-pass tests of mandatory pytest checks that have a decoy test; None if there are none."""
+        decided = [result.decided for result in self.checks if result.check.mandatory]
+        counted = [outcome for outcome in decided if outcome.assurance is Assurance.PER_TEST]
+        total = sum(outcome.f2p_total for outcome in counted)
+        return sum(outcome.decoys for outcome in counted) / total if total else None
+
+    @property
     def accepted(self) -> bool:
         """True if all steps and mandatory checks passed without a severe finding. For validation; not the verdict."""
         steps = (self.application, *self.steps)

@@ -34,6 +34,7 @@ PYTEST_EXIT_CODES = {
     5: "no tests were collected",
 }
 LISTED = 20
+NO_DECOYS = "oracle.min_decoy_coverage needs a reference: without one no test has a decoy"
 
 
 class Baseline(BaseModel):
@@ -175,6 +176,8 @@ class TaskValidation:
     reference: str
     flaky: tuple[str, ...]
     why: str
+    decoy_coverage: float | None = None
+    """Share of fail-to-pass tests with a decoy test; None without a reference that was graded."""
 
 
 def validate(context: GradingContext, *, repeats: int = 2) -> TaskValidation:
@@ -210,11 +213,13 @@ def validate(context: GradingContext, *, repeats: int = 2) -> TaskValidation:
         *(["the baseline fails in some runs and passes in others"] if state == "mixed" else []),
         *([f"the reference does not pass: {why}"] if reference not in {"pass", "none"} else []),
         *([f"flaky: {', '.join(blocking[:LISTED])}"] if blocking else []),
+        *([NO_DECOYS] if reference == "none" and context.loaded.task.oracle.min_decoy_coverage else []),
     ]
     remark = "; ".join(problems) or (
         why if reference == "pass" else f"{baselines[0].why}; no reference proves that the task can be solved"
     )
-    return TaskValidation(context.loaded.id, not problems, state, reference, flaky, remark)
+    coverage = gradings[0].decoy_coverage if gradings else None
+    return TaskValidation(context.loaded.id, not problems, state, reference, flaky, remark, coverage)
 
 
 def _grade_reference(context: GradingContext, times: int) -> tuple[str, str, list[Acceptance]]:

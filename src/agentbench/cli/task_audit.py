@@ -127,6 +127,8 @@ def _show(audit: Audit) -> None:
     if audit.kill_rate is not None:
         rate = f", {audit.killed} of {audit.killed + len(audit.survivors)} mutations rejected"
     click.echo(printable(f"{audit.task_id}: {verdict} (empty patch {audit.noop}, reference {audit.reference}){rate}"))
+    if audit.decoy_coverage is not None:
+        click.echo(f"  decoy tests for {audit.decoy_coverage:.0%} of the fail-to-pass tests")
     if not audit.sound and audit.why:
         click.echo(printable(f"  {audit.why}"))
     for name, (killed, total) in audit.by_operator().items():

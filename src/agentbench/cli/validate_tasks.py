@@ -57,6 +57,7 @@ def command(
             flaky = ", flaky: " + ", ".join(result.flaky) if result.flaky else ""
             verdict = "valid" if result.valid else "NOT VALID"
             why = f": {result.why}" if result.why else ""
-            outcomes = f"baseline {result.baseline}, reference {result.reference}{flaky}"
+            coverage = "" if result.decoy_coverage is None else f", decoy coverage {result.decoy_coverage:.0%}"
+            outcomes = f"baseline {result.baseline}, reference {result.reference}{coverage}{flaky}"
             click.echo(printable(f"  {result.task_id}: {verdict} ({outcomes}){why}"))
     sys.exit(1 if invalid else 0)

@@ -104,6 +104,17 @@ class CheckRecord(Part):
     stderr_sha256: str
     failing_tests: tuple[str, ...] = ()
     why: str = ""
+    f2p_total: int | None = None
+    """Number of fail-to-pass tests; null in records of versions that did not count them by check."""
+    decoys: int | None = None
+    """How many of them have a decoy test."""
+
+    @property
+    def decoy_coverage(self) -> float | None:
+        """Share of fail-to-pass tests with a decoy test; None if the check has no results per test, or was not run."""
+        if self.assurance is not Assurance.PER_TEST or self.decoys is None or not self.f2p_total:
+            return None
+        return self.decoys / self.f2p_total
 
 
 class Progress(Part):
@@ -292,6 +303,8 @@ class AttemptRecord(Part):
     """Every check with its decision."""
     progress: Progress = Progress()
     """Passed and required tests."""
+    decoy_coverage: float | None = None
+    """Share of the fail-to-pass tests of mandatory `per_test` checks that have a decoy test; null if there are none."""
     gates: dict[Gate, GateResult]
     """The four gates: the patch applies (G1), builds (G2), passes the checks (G3) and is safe (G4)."""
     score: float | None = None

@@ -180,7 +180,10 @@ def _status(record: AttemptRecord) -> str:
     if record.attribution:
         parts.append(f"attributed to {record.attribution}")
     assurance = assurance_of(record)
-    return ", ".join([*parts, f"assurance {assurance}"] if assurance else parts)
+    coverage = (
+        "" if record.decoy_coverage is None else f" (decoys for {percent(record.decoy_coverage)} of fail-to-pass)"
+    )
+    return ", ".join([*parts, f"assurance {assurance}{coverage}"] if assurance else parts)
 
 
 def _termination(record: AttemptRecord) -> str:
@@ -217,7 +220,10 @@ def _check(check: CheckRecord, from_trace: Evidence) -> list[str]:
     exit_code = "no exit code" if check.exit_code is None else f"exit {check.exit_code}"
     time = f"{seconds(check.duration_sec)}, limit {check.ceiling_sec:g} s"
     why = f": {plain(check.why)}" if check.why else ""
-    attributes = f"{kind}, {check.layer}, {check.assurance}, {exit_code}, {time}"
+    decoys = (
+        "" if check.decoy_coverage is None else f" with decoys for {check.decoys} of {check.f2p_total} fail-to-pass"
+    )
+    attributes = f"{kind}, {check.layer}, {check.assurance}{decoys}, {exit_code}, {time}"
     lines = [f"  {plain(check.id)} {check.outcome} ({attributes}){why}", f"    $ {plain(check.command)}"]
     for test in check.failing_tests[:MAX_FAILING_TESTS]:
         lines.append(f"    failing {plain(test)}")

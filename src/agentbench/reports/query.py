@@ -45,6 +45,7 @@ _ATTEMPT_PATHS = {
     "wall_sec": ("$.usage.wall_sec", "DOUBLE"),
     "cost": ("$.cost.total", "DOUBLE"),
     "cost_unit": ("$.cost.unit", "VARCHAR"),
+    "decoy_coverage": ("$.decoy_coverage", "DOUBLE"),
     "started_at": ("$.timestamps.started_at", "VARCHAR"),
     "task_dir": ("$.artifact_paths.task_dir", "VARCHAR"),
 }

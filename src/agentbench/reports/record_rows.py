@@ -58,6 +58,8 @@ class Row(NamedTuple):
     """fail-to-pass passed, fail-to-pass total, pass-to-pass kept, pass-to-pass total."""
     assurance: Assurance | None
     """Assurance of the weakest mandatory check."""
+    decoy_coverage: float | None
+    """Share of fail-to-pass tests with a decoy test; None if there are none, or in records of older versions."""
     ending: str
     timeout_sec: float
     tool_timeout_sec: float
@@ -173,6 +175,8 @@ _FIELDS = {
     "gates": _values(G1=_GATE, G2=_GATE, G3=_GATE, G4=_GATE),
     "progress": _values(f2p_passed=_COUNT, f2p_total=_COUNT, p2p_kept=_COUNT, p2p_total=_COUNT),
     "checks": core_schema.list_schema(_values(mandatory=_FLAG, assurance=_enum(list(Assurance)))),
+    # Older records do not say.
+    "decoy_coverage": core_schema.with_default_schema(_optional(_REAL), default=None),
     "termination": _values(code=_TEXT),
     "limits": _values(timeout_sec=_REAL, tool_timeout_sec=_REAL),
     "workspace_verdict": _TEXT,
@@ -256,7 +260,7 @@ def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length
     (
         attempt_id, task, repeat, variant, agent, model, status, (passed, reason), cause, attribution, badge, needs_review,
         contract, digest, acceptance, env, config, harness, observability, commands, safety, seed, duration, score, mean_score, gates, progress,
-        checks, ending, (timeout, tool_timeout), workspace, judge, usage, cost, tags, task_dir,
+        checks, coverage, ending, (timeout, tool_timeout), workspace, judge, usage, cost, tags, task_dir,
     ) = _select(value)  # fmt: skip
     intern = interned.setdefault
     assurances = [assurance for mandatory, assurance in checks if mandatory]
@@ -267,7 +271,7 @@ def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length
             attempt_id, intern(task, task), repeat, intern(variant, variant), intern(agent, agent), model, status, passed, reason, cause,
             attribution, badge, needs_review, intern(contract, contract), intern(digest, digest), intern(acceptance, acceptance),
             env and intern(env, env), config and intern(config, config), intern(harness, harness), observability, commands, safety, seed, duration, score,
-            mean_score, gates, progress, max(assurances, key=_WEAKNESS.__getitem__) if assurances else None, ending, timeout, tool_timeout,
+            mean_score, gates, progress, max(assurances, key=_WEAKNESS.__getitem__) if assurances else None, coverage, ending, timeout, tool_timeout,
             workspace, judge, _new(Usage, usage), _new(Cost, cost), OVERRUN in tags, task_dir, offset, length,
         ),
     )  # fmt: skip

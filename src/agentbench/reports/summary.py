@@ -45,6 +45,8 @@ from agentbench.statistics.undecided_bounds import Bounds, bounds, undecided
 from agentbench.verdict.headline import judged_only
 
 HARDEST_SHOWN = 10
+LOW_COVERAGE = 0.5
+"""Share of fail-to-pass tests with decoys below which reports warn."""
 CAPPED = frozenset({"max_steps", "tool_call_cap", "token_cap", "cost_cap", "wall_cap", "failed_cycle_cap", "dominance"})
 """Terminations by a cap: the attempt might have passed with a higher one."""
 GATE_NAMES = {
@@ -245,6 +247,27 @@ def assurance_of(record: AttemptRecord) -> Assurance | None:
     return max(levels, key=order.index) if levels else None
 
 
+def decoy_coverage(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the decoy coverage of every task that has one: the smallest of its attempts."""
+    shares: dict[str, float] = {}
+    for row in rows:
+        if row.decoy_coverage is not None:
+            shares[row.task] = min(row.decoy_coverage, shares.get(row.task, 1.0))
+    return shares
+
+
+def coverage_sentence(summary: Summary) -> str:
+    """Say how many fail-to-pass tests have decoys; empty if no attempt says."""
+    shares = decoy_coverage(summary.run.rows)
+    if not shares:
+        return ""
+    low = sum(share < LOW_COVERAGE for share in shares.values())
+    line = f"Decoy tests cover {percent(total(list(shares.values())) / len(shares))} of the fail-to-pass tests (mean of {plural(len(shares), 'task')})"
+    if low:
+        line += f"; at {plural(low, 'task')} below {percent(LOW_COVERAGE)}, where a pass is easier to forge"
+    return line + "."
+
+
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
@@ -375,6 +398,9 @@ def as_json(summary: Summary) -> dict[str, Json]:
             for outcomes, count in sorted(summary.gate_vectors.items(), key=lambda item: -item[1])
         ],
         "assurance": dict(sorted(summary.assurance.items())),
+        "decoy_coverage": [
+            {"task": task, "share": share} for task, share in sorted(decoy_coverage(summary.run.rows).items())
+        ],
         "commands": dict(sorted(summary.commands.items())),
         "mean_score": finite(summary.mean_score),
         "scored": summary.scored,
@@ -497,7 +523,7 @@ CSV_HEAD = (
     "G4", "score", "f2p_passed", "f2p_total", "p2p_kept", "p2p_total", "duration_sec", "tool_calls", "contract_id", "attempt_id",
     "task_dir", "assurance", "needs_review", "termination", "prompt_tokens", "completion_tokens", "wall_sec", "cost_unit",
     "workspace_verdict", "judge_verdict", "run_badge", "commands", "safety", DEVIATIONS, "adjudicated", "flagged_categories",
-    "actual_categories", "altered",
+    "actual_categories", "altered", "decoy_coverage",
     *COST_COLUMNS,
 )  # fmt: skip
 
@@ -544,6 +570,7 @@ def _csv_row(row: Row, deviations: str, review: Review | None) -> dict[str, Cell
         "attempt_id": row.attempt_id,
         "task_dir": row.task_dir,
         "assurance": row.assurance,
+        "decoy_coverage": row.decoy_coverage,
         "needs_review": row.needs_review,
         "termination": row.ending,
         "prompt_tokens": row.usage.prompt_tokens,

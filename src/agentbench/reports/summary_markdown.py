@@ -18,7 +18,15 @@ from agentbench.reports.number_format import amount, counted, percent, plural, s
 from agentbench.reports.record_rows import OVERRUN, Row
 from agentbench.reports.sources import Run, open_run
 from agentbench.reports.spending import Quartiles
-from agentbench.reports.summary import COUNTING, GATE_NAMES, Summary, decision, summarise, unseen_commands
+from agentbench.reports.summary import (
+    COUNTING,
+    GATE_NAMES,
+    Summary,
+    coverage_sentence,
+    decision,
+    summarise,
+    unseen_commands,
+)
 from agentbench.statistics.rates import Proportion
 from agentbench.statistics.survival import Curve
 
@@ -148,8 +156,9 @@ def _gates(summary: Summary) -> list[str]:
         ]
     levels = ", ".join(f"{name} {count}" for name, count in sorted(summary.assurance.items()))
     lines += ["", f"Assurance level (of the weakest mandatory check): {levels}."]
-    unseen = unseen_commands(summary)
-    return [*lines, "", unseen] if unseen else lines
+    for sentence in (coverage_sentence(summary), unseen_commands(summary)):
+        lines += ["", sentence] if sentence else []
+    return lines
 
 
 def _histogram(reasons: Mapping[str, int]) -> list[str]:

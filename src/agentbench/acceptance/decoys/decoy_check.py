@@ -44,12 +44,27 @@ def run_with_decoys(tests: PytestCheck, step: CheckStep) -> CheckOutcome:
         plan, remark = DecoyPlan(), f"; no decoy tests: {error.message}"
     except BuildFailed as failure:
         plan, remark = DecoyPlan(), f"; no decoy tests: the reference does not build: {failure.step.why}"
+    _require_coverage(tests, plan)
     if plan.targets:
         return _DecoyCheck(tests, plan, step).run()
     if not remark and tests.candidate.reference_file is not None:
         remark = "; none of them can have a decoy test"
     outcome = run_plain(tests, step)
     return dataclasses.replace(outcome, why=f"{outcome.why}{remark}")
+
+
+def _require_coverage(tests: PytestCheck, plan: DecoyPlan) -> None:
+    """Check the share of fail-to-pass tests with decoys that the contract requires.
+
+    Raises:
+        TaskError: it is smaller.
+    """
+    minimum = tests.candidate.context.loaded.task.oracle.min_decoy_coverage
+    required = set(tests.requirement.fail_to_pass)
+    covered = len(required.intersection(plan.ids))
+    if minimum is not None and required and covered < minimum * len(required):
+        msg = f"{covered} of {len(required)} fail-to-pass tests have a decoy, oracle.min_decoy_coverage is {minimum:g}"
+        raise TaskError(msg, remedy="add a reference and tests with literal expected values, or lower the minimum")
 
 
 class _DecoyCheck:

@@ -52,6 +52,8 @@ class Audit:
     why: str
     tried: tuple[VariantResult, ...] = ()
     notes: tuple[str, ...] = ()
+    decoy_coverage: float | None = None
+    """Share of fail-to-pass tests with a decoy test."""
 
     @property
     def sound(self) -> bool:
@@ -106,13 +108,15 @@ def audit(
     base = context.prepared.base_tree
     graded = grade(patch, context)
     if not graded.accepted:
-        return Audit(name, noop, _result(graded).replace("killed", "fail"), why_not(graded))
+        return Audit(
+            name, noop, _result(graded).replace("killed", "fail"), why_not(graded), decoy_coverage=graded.decoy_coverage
+        )
     writes = plan_writes(parse(patch), base).writes
     wrong_variants = variants(base, writes, protected=context.loaded.task.oracle.protected or (), wanted=wanted)
     report(f"{name}: grading {len(wrong_variants)} wrong variants")
     with threads(workers, "audit", context.backend.close) as pool:
         tried = tuple(pool.map(lambda variant: _grade_variant(variant, context, writes), wrong_variants))
-    return Audit(name, noop, "pass", baseline.why, tried, tuple(_notes(tried, wanted)))
+    return Audit(name, noop, "pass", baseline.why, tried, tuple(_notes(tried, wanted)), graded.decoy_coverage)
 
 
 def _grade_variant(variant: Variant, context: GradingContext, reference: tuple[FileWrite, ...]) -> VariantResult:

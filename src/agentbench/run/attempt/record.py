@@ -76,6 +76,7 @@ def build_record(
         patch=_patch(facts, paths.task_dir),
         checks=tuple(_check(check) for check in checks),
         progress=Progress.of(verdict.progress),
+        decoy_coverage=_decoy_coverage(checks),
         gates=dict(verdict.gates),
         score=None if verdict.score is None else verdict.score.value,
         decomposed_score=verdict.decomposed,
@@ -148,6 +149,13 @@ def _check(check: AcceptanceCheck) -> CheckRecord:
     seconds = {"duration_sec": check.duration_us / US, "ceiling_sec": check.ceiling_us / US}
     shared = check.model_dump(include=set(CheckRecord.model_fields))
     return CheckRecord.model_validate({**shared, **seconds, "id": check.check_id})
+
+
+def _decoy_coverage(checks: Iterable[AcceptanceCheck]) -> float | None:
+    counted = [_check(check) for check in checks if check.mandatory]
+    with_tests = [check for check in counted if check.decoy_coverage is not None]
+    total = sum(check.f2p_total or 0 for check in with_tests)
+    return sum(check.decoys or 0 for check in with_tests) / total if total else None
 
 
 def _judge(facts: Facts) -> Judge | None:

@@ -36,7 +36,7 @@ function independentVerdicts(record, row) {
   if (judge && judge.verdict === "FAIL" && record.result.passed) disagreements.push("the contract passes, the judge fails");
   for (const tag of record.tags) if (tag.id === "oracle.disagreement") disagreements.push("live workspace and grading replica disagree about the same command" + (tag.attributes.command ? ": " + safe(tag.attributes.command) : ""));
   return h("div", { class: "stack" }, h("div", { class: "grid four", id: "gates3" },
-    tile("Contract", [badge(kindOf(row), wordOf(row)), dots(col(row, "gates"))], `${record.run_status.replace("_", " ")}${record.attribution ? ", attributed to " + record.attribution : ""} · assurance ${col(row, "assurance") || "none"}`),
+    tile("Contract", [badge(kindOf(row), wordOf(row)), dots(col(row, "gates"))], `${record.run_status.replace("_", " ")}${record.attribution ? ", attributed to " + record.attribution : ""} · assurance ${col(row, "assurance") || "none"}${record.decoy_coverage === null ? "" : ` (decoys for ${pct(record.decoy_coverage)} of fail-to-pass tests)`}`),
     tile("Scorers", verdictBadge(record.scorers.length ? objective : "N/A"), record.scorers.length ? `${plural(record.scorers.length, "scorer")}, mean score ${record.mean_score === null ? "–" : record.mean_score.toFixed(2)}` : "no scorers configured"),
     tile("Judge", verdictBadge(judge ? judge.verdict : "none"), judge ? safe(judge.failure_mode || judge.model) : "no judge configured"),
     tile("Run badge", badge(record.run_badge === "completed" ? "pass" : "error", record.run_badge), safe(record.termination.code.replaceAll("_", " ")))),
