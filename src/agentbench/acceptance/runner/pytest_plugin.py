@@ -14,12 +14,15 @@ import os
 import pathlib
 import random
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from typing import Any
+from typing import Any, Dict, Tuple  # noqa: UP035
 
 import pytest
 
 MAX_TEXT = 1000
 FIRST_VERSION_WITH_PATH = 7
+Rows = Dict[int, Tuple[Any, int, Dict[str, int]]]  # noqa: UP006 - evaluated on Python 3.8
+"""Parameter sets by identity, with their position among those of their function, and each parameter's row in its table.
+Empty once tests run."""
 
 
 def make_plugin(
@@ -40,8 +43,7 @@ def make_plugin(
     before_call, after_call = callbacks["before_call"], callbacks["after_call"]
     reported, status_text = callbacks["reported"], callbacks["status_text"]
     internal_error, finished = callbacks["internal_error"], callbacks["finished"]
-    rows: dict[int, tuple[Any, dict[str, int]]] = {}
-    """Parameter sets by identity, with the row of each parameter in its table. Empty once tests run."""
+    rows: Rows = {}
 
     class Plugin:
         __slots__ = ()
@@ -64,10 +66,8 @@ def make_plugin(
         def pytest_collection_modifyitems(
             session: pytest.Session, items: list[pytest.Item]
         ) -> Generator[None, Any, None]:
-            positions = _positions(items)  # before plugins reorder or deselect tests
             yield
-            _add_positions(positions, items)
-            announced = [_make_opaque(item, positions, rows, named) for item in items]
+            announced = [_make_opaque(item, rows, named) for item in items]
             rows.clear()
             if only:
                 items[:] = [item for item in items if item.nodeid in only or _function_id(_plain(item.nodeid)) in only]
@@ -147,30 +147,9 @@ def _insert_canaries(items: list[pytest.Item], canaries: list[pytest.Item], *, a
         items.insert(position, canary)
 
 
-def _positions(items: list[pytest.Item]) -> dict[int, tuple[pytest.Item, int]]:
-    """Return the parametrised tests by identity, each with its position among the tests of its function."""
-    positions: dict[int, tuple[pytest.Item, int]] = {}
-    _add_positions(positions, items)
-    return positions
-
-
-def _add_positions(positions: dict[int, tuple[pytest.Item, int]], items: list[pytest.Item]) -> None:
-    """Add tests that have no position yet, after those that have one."""
-    counts: dict[str, int] = {}
-    for item, _ in positions.values():
-        function = _function_id(_plain(item.nodeid))
-        counts[function] = counts.get(function, 0) + 1
-    for item in items:
-        if id(item) not in positions and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            function = _function_id(_plain(item.nodeid))
-            counts[function] = counts.get(function, 0) + 1
-            positions[id(item)] = (item, counts[function] - 1)
-
-
 def _make_opaque(
     item: Any,  # noqa: ANN401 - an item of any pytest version
-    positions: Mapping[int, tuple[Any, int]],
-    rows: Mapping[int, tuple[Any, dict[str, int]]],
+    rows: Rows,
     named: Collection[str],
 ) -> tuple[str, str, dict[str, int]]:
     """Replace the part of a test's id that pytest derives from parameters by a position.
@@ -179,13 +158,13 @@ def _make_opaque(
     """
     old = _plain(item.nodeid)
     function = _function_id(old)
-    if id(item) not in positions:
+    callspec: Any = getattr(item, "callspec", None)
+    if id(callspec) not in rows:
         return old, old, {}
-    callspec = item.callspec
-    _, indices = rows.get(id(callspec), (None, {}))
+    _, at, indices = rows[id(callspec)]
     if function == old or not {function, function.partition("::")[0]}.isdisjoint(named):
         return old, old, indices
-    position = f"#{positions[id(item)][1]}"
+    position = f"#{at}"
     name = f"{_plain(item.name).split('[', 1)[0]}[{position}]"
     new = f"{function}[{position}]"
     markers = getattr(item.keywords, "_markers", {})
@@ -209,10 +188,14 @@ def _function_id(nodeid: str) -> str:
     return file + separator + name.split("[", 1)[0]
 
 
-def _note_rows(rows: dict[int, tuple[Any, dict[str, int]]], metafunc: Any) -> None:  # noqa: ANN401
-    """Note the rows of a function's parameters, which pytest 8 and later replace by positions afterwards."""
-    for callspec in getattr(metafunc, "_calls", ()):
-        rows[id(callspec)] = (callspec, {_plain(name): int(row) for name, row in callspec.indices.items()})
+def _note_rows(rows: Rows, metafunc: Any) -> None:  # noqa: ANN401
+    """Note the parameter sets of a function when they are made, before plugins reorder or deselect tests.
+
+    pytest 8 and later replace the rows of parameters by positions afterwards.
+    """
+    for position, callspec in enumerate(getattr(metafunc, "_calls", ())):
+        indices = {_plain(name): int(row) for name, row in callspec.indices.items()}
+        rows[id(callspec)] = (callspec, position, indices)
 
 
 def _selected(items: list[pytest.Item], only: Collection[str]) -> list[pytest.Item]:

@@ -51,6 +51,7 @@ OPAQUE = {
         @pytest.mark.parametrize("values, expected", ROWS, ids=["dropped", "secret-2.5", "secret-4.5"])
         def test_rows(request, values, expected):
             check_names(request)
+            assert repr(getattr(request, "no" + "de")) == f"<Function test_rows[#{ROWS.index((values, expected))}]>"
             assert median(values) == expected
 
 
