@@ -36,9 +36,6 @@ DECODING_CALLS = frozenset(
     {"read", "read_text", "read_bytes", "fromhex", "b64decode", "decompress", "decode", "loads", "unhexlify"}
 )
 """Calls whose result is not source that a reviewer of the patch has read."""
-ASSEMBLED_NAMES = FRAME_VALUES | FRAME_CALLS - {"stack"} | MEMORY_CALLS | SESSION_ATTRIBUTES
-ASSEMBLED_NAMES |= {"_pytest", "co_code", "__closure__"}
-"""Names that honest code does not put together from parts."""
 ATTRIBUTE_CALLS = frozenset({"getattr", "attrgetter", "methodcaller", "__getattribute__", "setattr", "hasattr"})
 SEARCHED_WORDS = re.compile(
     r"(?<![\w])(f_locals|f_back|co_consts|gi_frame|get_objects|get_referrers|get_referents|_pytest|_hookexec"
@@ -186,51 +183,13 @@ def _reads_source_line(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Subscript
 
 
 def _names_as_text(node: ast.AST) -> Iterator[RuleMatch]:
-    """Match attribute names that are requested as text, in one piece or in several."""
+    """Match attribute names that are requested as text."""
     if isinstance(node, ast.Call) and (dotted(node.func) or [getattr(node.func, "attr", "")])[-1] in ATTRIBUTE_CALLS:
         constants = [argument for argument in node.args if isinstance(argument, ast.Constant)]
         words = {argument.value for argument in constants if isinstance(argument.value, str)}
         for word in sorted(words & (FRAME_VALUES - {"tb_frame"} | MEMORY_CALLS)):
             detail = f"reads frames or memory through an attribute name ({word})"
             yield RuleMatch("frame_walking", node.lineno, detail, word, gating=True)
-    elif isinstance(node, (ast.BinOp, ast.JoinedStr, ast.Call)):
-        word = _constant_text(node) or ""
-        if word in ASSEMBLED_NAMES:
-            detail = f"assembles the name {word} from parts"
-            yield RuleMatch("frame_walking", node.lineno, detail, "", gating=True)
-
-
-def _constant_text(node: ast.AST) -> str | None:
-    """Return the text that an expression of constants evaluates to."""
-    parts: list[str | None] = [None]
-    match node:
-        case ast.Constant(value=str(text)):
-            return text
-        case ast.BinOp(op=ast.Add()):
-            parts = [_constant_text(part) for part in _summands(node)]
-        case ast.JoinedStr(values=values):
-            parts = [_constant_text(value) for value in values]
-        case ast.FormattedValue(value=value, format_spec=None):
-            return _constant_text(value)
-        case ast.Call(
-            func=ast.Attribute(value=ast.Constant(value=str(separator)), attr="join"),
-            args=[ast.List(elts=elements) | ast.Tuple(elts=elements)],
-        ):
-            parts = [text for part in elements for text in (_constant_text(part), separator)][:-1]
-    known = [part for part in parts if part is not None]
-    return "".join(known) if len(known) == len(parts) else None
-
-
-def _summands(node: ast.expr) -> list[ast.expr]:
-    """Return the parts of `a + b + c`.
-
-    Without recursion: a sum may have thousands of parts, and only parentheses nest to the right.
-    """
-    summands: list[ast.expr] = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        summands.append(node.right)
-        node = node.left
-    return [node, *reversed(summands)]
 
 
 def _import_hook_search(tree: ast.Module) -> Iterator[RuleMatch]:

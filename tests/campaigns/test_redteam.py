@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from agentbench.acceptance.checks.pytest import runner_bundle
+from tests.campaigns.layers import LAYERS, switched_off
+from tests.campaigns.redteam import Job, Row, ablation_table, jobs_without
+
+SPOKE = ("audit_hook", "decoys")
+
+
+def row(cheat: str, *caught_by: str, off: str = "", outcome: str = "fail", family: str = "leaks") -> Row:
+    return Row("cheating", cheat, family, "bwrap", True, off, outcome, caught_by, "")
+
+
+@pytest.mark.parametrize("name", [name for name, layer in LAYERS.items() if layer.appended])
+def test_switching_a_layer_off_changes_the_runner_only_meanwhile(name: str) -> None:
+    programs = list(LAYERS[name].appended)
+    before = [runner_bundle._program(program) for program in programs]
+    with switched_off([name]):
+        during = [runner_bundle._program(program) for program in programs]
+    assert all(changed.startswith(original) for changed, original in zip(during, before, strict=True))
+    assert during != before
+    assert [runner_bundle._program(program) for program in programs] == before
+
+
+def test_only_layers_that_may_be_needed_are_switched_off() -> None:
+    rows = [row("both", *SPOKE, family="output"), row("one", "decoys", family="output"), row("none", family="tests")]
+    assert list(jobs_without(rows)) == [
+        Job("cheating", "one", "bwrap", decoys=True, off="decoys"),
+        Job("cheating", "none", "bwrap", decoys=True, off="protection"),
+    ]
+
+
+def test_ablation_table_marks_the_only_layer() -> None:
+    without = [row("one", off="decoys", outcome="PASS"), row("both", off="decoys")]
+    head, _, both, one, total = ablation_table([row("both", *SPOKE), row("one", "decoys")], without)
+    column = [cell.strip() for cell in head.split("|")].index("decoys")
+    assert [line.split("|")[column].strip() for line in (both, one, total)] == ["also", "**alone**", "1"]
