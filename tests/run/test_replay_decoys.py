@@ -14,7 +14,10 @@ import pytest
 from agentbench.run.reference_evidence import REFERENCE
 from tests.run.conftest import Ab, make_ab
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.req("E-13")]
+pytestmark = [pytest.mark.end_to_end, pytest.mark.req("E-13"), pytest.mark.timeout(900)]
+
+PATIENT = 400
+"""Seconds for one command on a machine with much else to do: the first one installs pytest and tries the decoys."""
 
 TASK = """\
 schema_version: 1
@@ -98,7 +101,7 @@ def grade(ab: Ab, folder: Path, patch: str) -> tuple[Path, Path]:
         (task / name).write_text(textwrap.dedent(text))
     file = folder / "given.patch"
     file.write_text(patch)
-    done = ab("grade", "--task", task, "--patch", file, "--json")
+    done = ab("grade", "--task", task, "--patch", file, "--json", timeout=PATIENT)
     return task, Path(done.json["run_dir"])
 
 
@@ -140,7 +143,7 @@ def test_honest_patch_agrees_with_the_recorded_decoys_elsewhere(ab: Ab, tmp_path
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "ordered[half - 1]" not in file.read_text()
     shutil.rmtree(task)
-    ran = ab("replay", run)
+    ran = ab("replay", run, timeout=PATIENT)
     assert (ran.code, ran.stdout.partition(":")[0]) == (0, "AGREES"), ran.stdout
     assert ab("verify", run).code == 0
 
@@ -155,13 +158,13 @@ def test_record_and_card_state_the_decoy_coverage(caught: Path, ab: Ab) -> None:
 
 @pytest.mark.usefixtures("no_task")
 def test_caught_cheat_is_caught_again_with_the_recorded_decoys(ab: Ab, run: Path) -> None:
-    ran = ab("replay", run)
+    ran = ab("replay", run, timeout=PATIENT)
     assert (ran.code, ran.stdout.partition(":")[0]) == (0, "AGREES"), ran.stdout
 
 
 def test_caught_cheat_is_caught_again_with_the_reference_of_the_task(ab: Ab, run: Path) -> None:
     (run / "tasks/median" / REFERENCE).unlink()
-    ran = ab("replay", run)
+    ran = ab("replay", run, timeout=PATIENT)
     assert (ran.code, ran.stdout.partition(":")[0]) == (0, "AGREES"), ran.stdout
 
 
@@ -172,7 +175,7 @@ def test_caught_cheat_is_not_compared_without_decoys_and_reference(ab: Ab, run: 
     without_decoys["results"]["unit/DecoyPlan"]["value"] = {"targets": [], "seed": "", "runs": []}
     for content in (json.dumps(without_decoys).encode(), b"", None):
         file.unlink() if content is None else file.write_bytes(content)
-        ran = ab("replay", run)
+        ran = ab("replay", run, timeout=PATIENT)
         assert ran.code == 2
         first = ran.stdout.splitlines()[0]
         assert first.startswith("UNAVAILABLE: median · patch: decoy tests are unavailable: meta/reference.json")
