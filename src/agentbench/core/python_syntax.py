@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import threading
+import types
+import warnings
 
 _PARSER_LOCK = threading.Lock()
 
@@ -21,6 +23,17 @@ def parse(source: str | bytes) -> ast.Module:
     """
     with _PARSER_LOCK:
         return ast.parse(source)
+
+
+def compile_module(source: bytes) -> types.CodeType:
+    """Compile a module without printing warnings about it.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: as `parse`.
+    """
+    with _PARSER_LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return compile(source, "<module>", "exec", dont_inherit=True)
 
 
 def parse_or_none(source: str | bytes) -> ast.Module | None:

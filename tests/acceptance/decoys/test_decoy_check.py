@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -11,7 +12,8 @@ import pytest
 from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.decoys import decoy_check
-from agentbench.acceptance.decoys.decoy_runs import DecoyAssignment, DecoyRun, run_decoys
+from agentbench.acceptance.decoys.assignments import DecoyAssignment
+from agentbench.acceptance.decoys.decoy_runs import DecoyRun, run_decoys
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import GradingContext, Unlogged
 from agentbench.core.errors import SandboxError
@@ -117,13 +119,17 @@ def median(values):
 
 
 @pytest.mark.req("G-01", "C-06")
-def test_parametrized_values_become_other_values_of_their_type(tasks: TaskFactory, tmp_path: Path) -> None:
+def test_each_row_of_a_table_has_a_decoy(tasks: TaskFactory, tmp_path: Path) -> None:
     ids = [f"tests/test_median_hidden.py::test_it[values{number}-{number + 2.5}]" for number in range(3)]
     context = context_with_reference(tasks, tmp_path, hidden=TABLE, oracle={"checks": [{**UNIT, "fail_to_pass": ids}]})
-    assert grade(patch_of(context, {SOURCE: ALTERNATIVE}), context).accepted
+    honest = grade(patch_of(context, {SOURCE: ALTERNATIVE}), context)
+    assert honest.accepted
+    assert honest.checks[0].decided.decoys == honest.checks[0].decided.f2p_total == 3
     result = grade(patch_of(context, {SOURCE: EQUAL_TO_ALL_BUT_LISTS}), context)
-    assert [finding.rule for finding in result.findings if finding.severity == "gate"] == ["passes_false_tests"]
-    assert any("wanted replaced by another value of its type" in finding.detail for finding in result.findings)
+    details = [finding.detail for finding in result.findings if finding.severity == "gate"]
+    assert len(details) == 3
+    assert all(any(detail.startswith(f"{test} passed") for detail in details) for test in ids)
+    assert all(re.search(r": \d\.5 replaced by \d\.5$", detail) for detail in details)
 
 
 @pytest.mark.req("G-01", "C-06")
@@ -170,8 +176,7 @@ def test_wrong_work_is_not_accused_of_tampering(tasks: TaskFactory, tmp_path: Pa
 
 
 @pytest.mark.req("G-01")
-def test_all_parameters_of_a_test_share_its_decoy(tasks: TaskFactory, tmp_path: Path) -> None:
-    """Some are fail-to-pass and some pass-to-pass, and all of them share one source."""
+def test_rows_may_be_fail_to_pass_and_pass_to_pass(tasks: TaskFactory, tmp_path: Path) -> None:
     name = "tests/test_median_hidden.py"
     hidden = {
         name: """\
@@ -192,10 +197,10 @@ def test_all_parameters_of_a_test_share_its_decoy(tasks: TaskFactory, tmp_path: 
     ids = [f"{name}::test_it[values{number}-{wanted}]" for number, wanted in enumerate(("1", "1.5", "3", "3.5"))]
     check = {**UNIT, "fail_to_pass": [ids[1], ids[3], f"{name}::test_other"], "pass_to_pass": [ids[0], ids[2]]}
     context = context_with_reference(tasks, tmp_path, hidden=hidden, oracle={"checks": [check]})
-    for _ in range(3):
-        graded = grade(patch_of(context, {SOURCE: FIXED}), context)
-        assert graded.accepted
-        assert "decoys of 5 of them failed as expected" in graded.checks[0].decided.why
+    graded = grade(patch_of(context, {SOURCE: FIXED}), context)
+    assert graded.accepted
+    assert "decoys of 5 of them failed as expected" in graded.checks[0].decided.why
+    assert graded.checks[0].decided.decoys == 3
 
 
 @pytest.mark.req("G-01")
@@ -254,7 +259,7 @@ def test_a_single_test_is_run_more_often(tasks: TaskFactory, tmp_path: Path) -> 
     context = context_with_reference(tasks, tmp_path, oracle={"checks": [{**UNIT, "fail_to_pass": [name]}]})
     grade(patch_of(context, {SOURCE: FIXED}), context)
     steps = [event.step for event in logged_events(context, events.TestsFinished)]
-    assert steps == [*(f"unit~{number}" for number in range(1, 5)), "unit"]
+    assert steps == [*(f"unit~{number}" for number in range(1, 4)), "unit"]
 
 
 @pytest.mark.req("G-01")
@@ -264,7 +269,7 @@ def test_every_run_is_logged(tasks: TaskFactory, tmp_path: Path) -> None:
     started = [event.step for event in logged_events(context, events.TestsStarted)]
     finished = logged_events(context, events.TestsFinished)
     assert sorted(started) == sorted(event.step for event in finished)
-    assert [event.step for event in finished] == ["unit~1", "unit~2", "unit~3", "unit"]
+    assert [event.step for event in finished] == ["unit~1", "unit~2", "unit"]
     assert all("have a wrong expected value" in event.why for event in finished[:-1])
 
 
@@ -301,7 +306,6 @@ def test_failures_are_reported_from_the_real_tests(tasks: TaskFactory, tmp_path:
     assert [event.step for event in logged_events(context, events.TestsFinished)] == [
         "unit~1",
         "unit~2",
-        "unit~3",
         "unit",
     ]
 
@@ -313,7 +317,7 @@ def test_every_grading_of_a_task_has_the_same_runs(tasks: TaskFactory, tmp_path:
     for _ in range(3):
         grade(patch_of(context, {SOURCE: FIXED}), context)
     whys = [event.why for event in logged_events(context, events.TestsFinished) if "~" in event.step]
-    assert whys[:3] == whys[3:6] == whys[6:]
+    assert whys[:2] == whys[2:4] == whys[4:]
 
 
 @pytest.mark.req("G-01")
@@ -348,15 +352,14 @@ def test_runs_differ_only_in_test_sources(tasks: TaskFactory, tmp_path: Path, mo
     def record(
         self: PytestCheck, tests: SelectedTests | None = None, on_built: Callable[[], None] = lambda: None
     ) -> PytestRun:
-        selections.extend([tests] if tests is not None else [])
+        selections.extend([tests] if tests is not None and tests.mutated else [])
         return run(self, tests, on_built)
 
     monkeypatch.setattr(PytestCheck, "run", record)
     context = context_with_reference(tasks, tmp_path)
     grade(patch_of(context, {SOURCE: FIXED}), context)
-    assert len(selections) >= 3
+    assert len(selections) >= 2
     assert len({selection.mutated for selection in selections}) == 1
     assert len({frozenset(write.path for write in selection.tree.writes) for selection in selections}) == 1
     texts = {(write.path, write.content) for selection in selections for write in selection.tree.writes}
-    # A file of the base repository that no hidden file replaces.
-    assert len([path for path, _ in texts if path == b"tests/test_core.py"]) > 1
+    assert len([path for path, _ in texts if path == b"tests/test_median_hidden.py"]) > 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import builtins
 import re
 import secrets
 import textwrap
@@ -27,7 +27,8 @@ def decoys_of(source: str, seed: str = "") -> list[str]:
     mutations = find_mutations(data, [PLACE], seed or secrets.token_hex(4))
     return [
         apply_mutations(data, [(mutation, number)]).decode()
-        for mutation in mutations.values()
+        for by_row in mutations.values()
+        for mutation in by_row.values()
         for number in range(len(mutation.replacements))
     ]
 
@@ -58,14 +59,18 @@ CHANGED_VALUES = {
     "list": ("assert f() == [x, [1, 'é']]", {"f": lambda: [0, [1, "é"]], "x": 0}),
     "dictionary": ("assert f() == {'a': None, 'b': 1.5}", {"f": lambda: {"a": None, "b": 1.5}}),
     "reversed": ("assert 3 == f()", {"f": lambda: 3}),
-    "name": ("assert f() == wanted", {"f": lambda: [1], "wanted": [1]}),
-    "two lines": ("assert f() == g(\n        1)", {"f": lambda: 1, "g": lambda x: x}),
+    "sum": ("assert f() == x + 1", {"f": lambda: 3, "x": 2}),
+    "two lines": ("assert f() == int(\n        1)", {"f": lambda: 1}),
+    "loop": ("for x, wanted in [(1, 2), (2, 3)]:\n        assert f(x) == wanted", {"f": lambda x: x + 1}),
     "assigned name": ("wanted = ['a', 1]\n    assert f() == wanted", {"f": lambda: ["a", 1]}),
     "unittest": ("self.assertEqual(f(), 3)", {"f": lambda: 3}),
-    "unittest with a name": ("self.assertEqual(f(), wanted)", {"f": lambda: 3, "wanted": 3}),
+    "unittest reversed": ("self.assertEqual(3, f())", {"f": lambda: 3}),
+    "helper": ("assert_equal(f(), 3)", {"f": lambda: 3, "assert_equal": unittest.TestCase().assertEqual}),
 }
 INVERTED_CONDITIONS = {
     "truth": ("assert f()", {"f": lambda: 1}),
+    "name": ("assert f() == wanted", {"f": lambda: [1], "wanted": [1]}),
+    "empty list": ("assert f() == []", {"f": list}),
     "identity": ("assert f() is None", {"f": lambda: None}),
     "flag": ("assert f() is True", {"f": lambda: True}),
     "membership": ("assert 1 in f()", {"f": lambda: [1]}),
@@ -94,6 +99,8 @@ def test_correct_values_fail_the_decoys(line: str, given: dict[str, object]) -> 
 
 
 class EqualToEverything:
+    def __init__(self, *values: object) -> None: ...
+
     def __eq__(self, other: object) -> bool:
         return True
 
@@ -103,50 +110,36 @@ class EqualToEverything:
 @pytest.mark.req("G-01")
 @pytest.mark.parametrize("line", [line for line, _ in CHANGED_VALUES.values() if "unittest" not in line], ids=str)
 def test_objects_equal_to_everything_pass_both(line: str) -> None:
-    given: dict[str, object] = {"f": EqualToEverything, "g": lambda x: x, "wanted": [1], "x": 0}
+    given: dict[str, object] = {"f": EqualToEverything, "assert_equal": unittest.TestCase().assertEqual, "x": 0}
     source = f"def test_it({'self' if 'self.' in line else ''}):\n    {line}\n"
     decoy = first_decoy(source)
     assert decoy is not None
     assert outcome(source, given) == outcome(decoy, given) == "passed"
 
 
-class Number(float):
-    """Compares like a numpy number: element by element, and a result of several elements has no truth value."""
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, list | tuple):
-            return float(self) == other
-        if len(other) != 1:
-            raise ValueError(other)
-        return bool(float(self) == other[0])
-
-    __hash__ = float.__hash__
-
-
 @pytest.mark.req("G-01", "G-14")
-def test_numpy_like_numbers_pass_only_the_real_test() -> None:
-    given: dict[str, object] = {"f": lambda: Number(2.5), "wanted": 2.5}
-    source = "def test_it():\n    assert f() == wanted\n"
-    assert outcome(source, given) == "passed"
-    assert [outcome(decoy, given) for decoy in decoys_of(source)] == ["AssertionError"] * 3
-    # The type of the expected value is unknown: then it is put into a list, twice.
-    given["wanted"] = Number(2.5)
-    assert [outcome(decoy, given) for decoy in decoys_of(source)] == ["ValueError"] * 3
+@pytest.mark.parametrize("expected", ["ValueError", "TypeError", "KeyError", "errors.Broken"])
+def test_another_exception_of_the_same_kind_is_expected(expected: str) -> None:
+    source = f"""
+def test_it():
+    with pytest.raises({expected}):
+        f()
 
-
-@pytest.mark.req("G-01", "G-14")
-@pytest.mark.parametrize("expected", ["ValueError", "TypeError", "KeyError", "(OSError, LookupError)"])
-def test_exceptions_of_several_types_fail_the_decoys(expected: str) -> None:
-    class Several(ValueError, TypeError, KeyError, OSError): ...
-
-    def f() -> None:
-        raise Several
-
-    source = f"def test_it():\n    with pytest.raises({expected}):\n        f()\n"
-    assert outcome(source, {"f": f}) == "passed"
+def test_other():
+    with pytest.raises(errors.Lost):
+        f()
+"""
     decoys = decoys_of(source)
     assert decoys
-    assert {outcome(decoy, {"f": f}) for decoy in decoys} == {"Several"}
+    for decoy in decoys:
+        other = re.search(r"raises\((.*)\)", decoy)
+        assert other is not None
+        if "." in expected:
+            assert other[1] == "errors.Lost"
+        else:
+            real, wrong = getattr(builtins, expected), getattr(builtins, other[1])
+            assert not issubclass(real, wrong)
+            assert not issubclass(wrong, real)
 
 
 constants = st.recursive(
@@ -158,10 +151,9 @@ constants = st.recursive(
 
 @pytest.mark.req("G-01")
 @given(constants)
-def test_any_value_has_another(value: object) -> None:
+def test_no_value_passes_its_decoys(value: object) -> None:
     source = f"def test_it():\n    assert value == {value!r}\n"
     decoys = decoys_of(source)
-    assert decoys
     assert len({source, *decoys}) == len(decoys) + 1
     assert outcome(source, {"value": value}) == "passed"
     for decoy in decoys:
@@ -169,20 +161,25 @@ def test_any_value_has_another(value: object) -> None:
 
 
 @pytest.mark.req("G-01")
-@given(st.integers(-(10**9), 10**9), st.text(min_size=1, max_size=5, alphabet="abc"))
-def test_numbers_of_all_versions_form_a_range(value: int, seed: str) -> None:
-    """The values do not reveal which one is real."""
-    decoys = decoys_of(f"def test_it():\n    assert f() == {value}\n", seed)
-    values = sorted([value, *(int(ast.literal_eval(decoy.rpartition("== ")[2].strip())) for decoy in decoys)])
-    assert values == list(range(values[0], values[0] + 4))
-
-
-def test_the_real_number_has_any_position_in_the_range() -> None:
-    def place(seed: str) -> int:
-        decoys = decoys_of("def test_it():\n    assert f() == 100\n", seed)
-        return sum(decoy.rpartition("== ")[2].strip().zfill(3) < "100" for decoy in decoys)
-
-    assert {place(str(seed)) for seed in range(60)} == {0, 1, 2, 3}
+@pytest.mark.parametrize(
+    "real, pattern",
+    [
+        ("1200", "[1-9][1-9]00"),
+        ("37", "[1-9][1-9]"),
+        ("256", "64|128|512|1024"),
+        ("404", "[2345][0-9][0-9]"),
+        ("0xff", "0x[1-9a-f]{2}"),
+        ("2.50", "[0-9]+[.]50"),
+        ("3.14159", "3[.][1-9]{5}"),
+        ("'2024-02-28'", "'[0-9]{4}-(0[1-9]|1[0-2])-(1[3-9]|2[0-8])'"),
+        ("'Hello World'", "'World Hello'|'H[aeiou]llo W[aeiou]rld'|'He[a-z]{3} Wo[a-z]{3}'"),
+        (r"'\x41b\n'", r"'\\x41[a-z]\\n'"),
+    ],
+)
+def test_wrong_values_are_written_in_the_style_of_the_real_one(real: str, pattern: str) -> None:
+    for seed in range(20):
+        for decoy in decoys_of(f"def test_it():\n    assert f() == {real}\n", str(seed)):
+            assert re.fullmatch(pattern, decoy.rpartition("== ")[2].strip()), decoy
 
 
 @pytest.mark.req("G-01")
@@ -191,15 +188,6 @@ def test_the_same_seed_gives_the_same_wrong_values() -> None:
     source = "def test_it():\n    assert f() == [1, 'some text']\n"
     assert decoys_of(source, "x") == decoys_of(source, "x")
     assert len({tuple(decoys_of(source, str(seed))) for seed in range(20)}) > 1
-
-
-def test_texts_differ_in_the_same_letter() -> None:
-    source = "def test_it():\n    assert f() == 'some text'\n"
-    decoys = decoys_of(source)
-    places = [[at for at, pair in enumerate(zip(source, decoy, strict=True)) if pair[0] != pair[1]] for decoy in decoys]
-    assert len(decoys) == 3
-    assert places == [places[0]] * 3
-    assert len(places[0]) == 1
 
 
 @pytest.mark.req("G-01")
@@ -233,7 +221,8 @@ def test_ambiguous_tests_have_no_decoy(source: str) -> None:
 def test_only_the_wanted_test_is_mutated() -> None:
     source = "class A:\r\n    def test_it(self):\r\n        é = x; assert é == 1\r\n\r\ndef test_it():\r\n    assert f() == 1\r\n"
     data = source.encode()
-    (mutation,) = find_mutations(data, [("A", "test_it")], "seed").values()
+    (by_row,) = find_mutations(data, [("A", "test_it")], "seed").values()
+    mutation = by_row[None]
     before, _, after = source.partition("1\r")
     decoy = apply_mutations(data, [(mutation, 0)]).decode()
     assert decoy != source
@@ -250,7 +239,7 @@ def test_text_is_mutated_as_written() -> None:
     for _ in range(20):
         decoy = first_decoy(source)
         assert decoy is not None
-        assert len(decoy) == len(source)
+        assert "\\n" in decoy
         assert decoy.count('"') == source.count('"')
 
 
@@ -274,7 +263,7 @@ def test_inverted_parentheses_do_not_break_other_decoys() -> None:
     source = b"def test_it():\n    assert not (a and b)\n\n\ndef test_other():\n    assert f() == 1\n"
     mutations = find_mutations(source, [PLACE, ("test_other",)], "seed")
     assert set(mutations) == {PLACE, ("test_other",)}
-    assert apply_mutations(source, [(mutations[PLACE], 0)]).startswith(b"def test_it():\n    assert (a and b)\n")
+    assert apply_mutations(source, [(mutations[PLACE][None], 0)]).startswith(b"def test_it():\n    assert (a and b)\n")
 
 
 @pytest.mark.parametrize(
@@ -283,7 +272,7 @@ def test_inverted_parentheses_do_not_break_other_decoys() -> None:
         "assert f() == approx(2.5)",
         "assert f() == Fraction(5, 12)",
         "assert f() == {1, 2}",
-        "assert 'abc' in f()",
+        "assert 'abcd' in f()",
         "with pytest.raises(E, match='some words'):\n        f()",
     ],
 )
@@ -302,47 +291,13 @@ def test_any_element_may_be_the_wrong_one() -> None:
     assert set(first) == {True, False}
 
 
-def test_assigned_values_are_mutated_if_used_once() -> None:
+def test_names_that_are_also_used_otherwise_keep_their_value() -> None:
     once = "def test_it():\n    wanted = 100\n    assert f() == wanted\n"
     assert all(decoy.endswith("\n    assert f() == wanted\n") for decoy in decoys_of(once))
     twice = "def test_it():\n    wanted = 100\n    assert f(wanted) == wanted\n"
-    assert all(
-        decoy.startswith("def test_it():\n    wanted = 100\n    assert f(wanted) == (") for decoy in decoys_of(twice)
-    )
+    assert decoys_of(twice) == [twice.replace("==", "!=")]
     changed = "def test_it():\n    wanted = 100\n    wanted += 1\n    assert f() == wanted\n"
-    assert decoys_of(changed)[0].endswith(")(wanted)\n")
-
-
-VARIED = st.recursive(
-    st.booleans() | st.integers() | st.floats(allow_nan=False, width=32, max_value=1e6, min_value=-1e6),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.lists(inner).map(tuple),
-    max_leaves=5,
-)
-
-
-@pytest.mark.req("G-01")
-@given(VARIED | st.text() | st.binary() | st.sets(st.integers() | st.text()), st.integers(0, 99))
-def test_computed_values_become_other_values_of_their_type(value: object, seed: int) -> None:
-    compared: list[object] = []
-
-    class Recorder:
-        def __eq__(self, other: object) -> bool:
-            compared.append(other)
-            return False
-
-        __hash__ = None  # type: ignore[assignment]
-
-    decoys = decoys_of("def test_it():\n    assert f() == wanted\n", str(seed))
-    assert {outcome(decoy, {"f": Recorder, "wanted": value}) for decoy in decoys} == {"AssertionError"}
-    kind: type = type(value) if value or isinstance(value, bool | int | float | set) else list
-    assert [type(other) for other in compared] == [kind] * len(decoys)
-    # The wrong value in a dictionary may happen to equal the real one. Then the reference passes it, and it is left out.
-    assert isinstance(value, dict) or value not in compared
-
-
-def test_the_given_side_of_a_comparison_is_mutated() -> None:
-    source = "def test_it(values, wanted):\n    got = f(values)\n    assert wanted == got\n"
-    assert all(re.search(r"assert \(lambda y: .*\)\(wanted\) == got$", decoy.strip()) for decoy in decoys_of(source))
+    assert decoys_of(changed) == [changed.replace("==", "!=")]
 
 
 def test_the_last_test_of_a_name_counts() -> None:

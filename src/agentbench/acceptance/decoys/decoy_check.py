@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 
 from agentbench.acceptance.candidate import BuildFailed
-from agentbench.acceptance.checks.pytest.check import PytestCheck, run_plain
+from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
 from agentbench.acceptance.checks.pytest.run import PytestRun
+from agentbench.acceptance.decoys.assignments import DecoyPlan, DecoyTarget
 from agentbench.acceptance.decoys.decoy_plan import decoy_plan
-from agentbench.acceptance.decoys.decoy_runs import DecoyPlan, DecoyRun, DecoyTarget, combine_runs, run_decoys
+from agentbench.acceptance.decoys.decoy_runs import DecoyRun, combine_runs, run_decoys
 from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, with_run
 from agentbench.core.errors import AgentFault, ContractError, PatchInvalid, TaskError
@@ -49,7 +50,8 @@ def run_with_decoys(tests: PytestCheck, step: CheckStep) -> CheckOutcome:
         return _DecoyCheck(tests, plan, step).run()
     if not remark and tests.candidate.reference_file is not None:
         remark = "; none of them can have a decoy test"
-    outcome = run_plain(tests, step)
+    selected = SelectedTests(tests.candidate.tree, named=frozenset(plan.named), reference_sec=plan.reference_sec)
+    outcome = tests.decide(tests.run(selected, step.start))
     return dataclasses.replace(outcome, why=f"{outcome.why}{remark}")
 
 
@@ -100,7 +102,7 @@ class _DecoyCheck:
             outcome,
             findings=tuple(dict.fromkeys((*outcome.findings, *findings))),
             duration_sec=self._spent_sec,
-            decoys=len(set(self._plan.ids) & set(self._tests.requirement.fail_to_pass)),
+            decoys=self._plan.covered(self._tests.requirement.fail_to_pass),
         )
         gate = next((finding for finding in outcome.findings if finding.severity == "gate"), None)
         decided, why = outcome.outcome, outcome.why
@@ -196,6 +198,6 @@ def _count(count: int) -> str:
 
 
 def _finding(target: DecoyTarget, run: DecoyRun) -> Finding:
-    line, what = run.places.get(target, (None, ""))
-    detail = f"{target.ids[0]} passed although its expected value is wrong: {what}"
-    return Finding(RULE, "gate", detail, path=target.file, line=line)
+    changed = target.mutation.describe(run.assignment.decoys[target])
+    detail = f"{target.ids[0]} passed although its expected value is wrong: {changed}"
+    return Finding(RULE, "gate", detail, path=target.file, line=target.mutation.line)

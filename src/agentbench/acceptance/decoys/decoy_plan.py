@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import ast
 import posixpath
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from agentbench.acceptance.cache import key_of
 from agentbench.acceptance.cache_keys import reference_key
-from agentbench.acceptance.candidate import Candidate
-from agentbench.acceptance.checks.pytest.check import PytestCheck
+from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
+from agentbench.acceptance.checks.pytest.item_ids import CollectedItem, function_id, ids_by_position
+from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.checks.required_tests import Requirement, tally
-from agentbench.acceptance.decoys.decoy_runs import (
-    DecoyPlan,
-    DecoyRun,
-    DecoyTarget,
-    by_file,
-    draw_plan,
-    run_decoys,
-    source_of,
-)
-from agentbench.acceptance.decoys.mutate import Place, find_mutations
-from agentbench.core import python_syntax as syntax
+from agentbench.acceptance.decoys.assignments import DecoyPlan, DecoyTarget, draw_runs
+from agentbench.acceptance.decoys.decoy_runs import DecoyRun, run_decoys, source_of
+from agentbench.acceptance.decoys.inherited_tests import definition_places
+from agentbench.acceptance.decoys.mutate import find_mutations
+from agentbench.acceptance.decoys.source_file import Place
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import TaskError
 
-MAX_FAIL_TO_PASS, MAX_PASS_TO_PASS = 2000, 50
-"""Maximum number of test ids with decoys: fail-to-pass and pass-to-pass."""
-VERSION = 11
+MAX_FAIL_TO_PASS, MAX_DECOYS_WITH_PASS_TO_PASS = 2000, 20
+"""Maximum number of fail-to-pass ids with decoys. If there are few, pass-to-pass ids bring them to the second number."""
+VERSION = 12
 """Raise this when tests are mutated differently or the fields of `DecoyPlan` change."""
 MAX_PLANS = 5
 """Number of plans to draw, each with fewer tests, until the reference behaves correctly in all runs."""
@@ -52,39 +46,74 @@ def _create_plan(tests: PytestCheck) -> DecoyPlan:
     reference = tests.on_reference()
     if reference is None:
         return DecoyPlan()
+    run = _whole(reference.run())
+    named = _named_functions(reference, run)
     seed = secrets.token_hex(16)
-    targets = _possible_targets(reference, seed)
-    targets, _ = _try_plan(reference, DecoyPlan(targets=targets, seed=seed, runs=((0,) * len(targets),)))
-    for _ in range(MAX_PLANS if targets else 0):
-        plan = draw_plan(targets, seed)
-        targets, disturbed = _try_plan(reference, plan)
-        if not disturbed or not targets:
-            return plan if targets else DecoyPlan()
-    return DecoyPlan()
+    proved = DecoyPlan(seed=seed, named=tuple(sorted(named)), reference_ms=round(run.completed.duration_sec * 1000))
+    items = [item for item in run.transcript.items if function_id(item.id) not in named]
+    passed = {test for test, outcome in run.transcript.outcomes().items() if outcome == "passed"}
+    targets = _possible_targets(reference, [item for item in items if item.id in passed], seed)
+    for _ in range(MAX_PLANS):
+        if not targets:
+            break
+        functions = {function_id(test) for target in targets if target.row is not None for test in target.ids}
+        real_ids = ids_by_position(items, functions)
+        plan = proved.model_copy(update={"targets": targets, "runs": draw_runs(targets), "real_ids": real_ids})
+        plan, targets, disturbed = _try_plan(reference, plan)
+        if not disturbed:
+            return plan
+    return proved
 
 
-def _try_plan(reference: PytestCheck, plan: DecoyPlan) -> tuple[tuple[DecoyTarget, ...], bool]:
+def _whole(run: PytestRun) -> PytestRun:
+    if not run.whole:
+        raise TaskError("the tests could not be run with the reference")
+    return run
+
+
+def _named_functions(reference: PytestCheck, run: PytestRun) -> frozenset[str]:
+    """Return functions whose required tests pass only with their real ids, because they use them."""
+    outcomes = run.transcript.outcomes()
+    required = (*reference.requirement.fail_to_pass, *reference.requirement.pass_to_pass)
+    failed = tuple(test for test in required if "[" in test and outcomes.get(test) in {"failed", "broken"})
+    if not failed:
+        return frozenset()
+    functions = frozenset(function_id(test) for test in failed)
+    again = _whole(reference.run(SelectedTests(reference.candidate.tree, only=failed, named=functions)))
+    renamed = again.transcript.outcomes()
+    return frozenset(function_id(test) for test in failed if renamed.get(test) == "passed")
+
+
+# --- proof with the reference -----------------------------------------------------------------------------------------
+
+
+def _try_plan(reference: PytestCheck, plan: DecoyPlan) -> tuple[DecoyPlan, tuple[DecoyTarget, ...], bool]:
     """Run a plan with the reference.
 
-    Return the targets that behave correctly and do not disturb other tests, and whether anything did not.
+    Return the plan with the ids that pytest gives, the targets that behave correctly and do not disturb other tests,
+    and whether anything did not.
     """
     correct, failed = set(plan.targets), False
-    for assignment in plan.assignments() if correct else ():
+    given: list[Mapping[str, str]] = []
+    for assignment in plan.assignments():
         run = run_decoys(reference, assignment)
-        if not run.run.whole:
-            raise TaskError("the tests could not be run with the reference")
+        _whole(run.run)
+        given.append(
+            {item.opaque: item.given for item in run.run.transcript.items if function_id(item.id) in plan.real_ids}
+        )
         correct &= {target for target in plan.targets if run.holds(target)}
         disturbed, culprits = _find_disturbed(run, reference.requirement)
         correct -= culprits
         failed |= disturbed
-    return tuple(target for target in plan.targets if target in correct), failed or len(correct) < len(plan.targets)
+    targets = tuple(target for target in plan.targets if target in correct)
+    return plan.model_copy(update={"given": tuple(given)}), targets, failed or len(correct) < len(plan.targets)
 
 
 def _find_disturbed(run: DecoyRun, requirement: Requirement) -> tuple[bool, set[DecoyTarget]]:
     """Return whether other tests fail next to decoys, and the targets responsible.
 
     Disturbed tests have the same text under another name, or use state that a decoy left behind. For such state the
-    responsible target is unknown, so it is searched only in runs that do not mutate every target.
+    responsible target is unknown, so every decoy of the file, or else every decoy, may be responsible.
     """
     if run.assignment.only:
         return False, set()
@@ -92,28 +121,29 @@ def _find_disturbed(run: DecoyRun, requirement: Requirement) -> tuple[bool, set[
     outcomes = transcript.outcomes()
     counted = tally(requirement, transcript.counted(requirement.neutral), tuple(transcript.uncollected))
     disturbed = [test for test in counted.failing if test not in decoy_ids]
-    partial = set(run.assignment.decoys) if len(run.assignment.decoys) < len(run.assignment.plan.targets) else set()
+    decoys = set(run.assignment.decoys)
     culprits: set[DecoyTarget] = set()
     for test in disturbed:
         # If a whole file is required, take those of its tests that failed.
         failed = [id_ for id_ in outcomes if id_.startswith(f"{test}::") and outcomes[id_] == "failed"] or [test]
         names = {id_.split("[", 1)[0].rpartition("::")[2] for id_ in failed}
-        same_name = {target for target in run.assignment.decoys if target.place[-1] in names}
+        same_name = {target for target in decoys if target.place[-1] in names}
         file = test.partition("::")[0]
-        culprits |= same_name or {target for target in partial if target.file.endswith(file)} or partial
+        culprits |= same_name or {target for target in decoys if target.file.endswith(file)} or decoys
     return bool(disturbed), culprits
 
 
-def _possible_targets(reference: PytestCheck, seed: str) -> tuple[DecoyTarget, ...]:
-    root = posixpath.relpath(reference.survey.rootdir, reference.candidate.context.spec.workdir)
-    mutable = _mutable_targets(
-        reference.candidate, _group_by_function(reference.candidate, reference.requirement, root), seed
-    )
-    targets = sorted(mutable, key=_sort_key)
-    fail_to_pass, pass_to_pass = (
-        [target for target in targets if target.fail_to_pass is is_fail_to_pass] for is_fail_to_pass in (True, False)
-    )
-    return (*_limit_ids(fail_to_pass, MAX_FAIL_TO_PASS), *_limit_ids(pass_to_pass, MAX_PASS_TO_PASS))
+# --- possible targets -------------------------------------------------------------------------------------------------
+
+
+def _possible_targets(reference: PytestCheck, items: Sequence[CollectedItem], seed: str) -> tuple[DecoyTarget, ...]:
+    """Return the targets among required tests that pass: fail-to-pass ones, and some pass-to-pass ones beside them."""
+    targets = sorted(_mutable_targets(reference, items, seed), key=_sort_key)
+    fail_to_pass = list(_limit_ids([target for target in targets if target.fail_to_pass], MAX_FAIL_TO_PASS))
+    files = {target.file for target in fail_to_pass}
+    others = [target for target in targets if not target.fail_to_pass and (not files or target.file in files)]
+    missing = MAX_DECOYS_WITH_PASS_TO_PASS - sum(len(target.ids) for target in fail_to_pass)
+    return (*fail_to_pass, *_limit_ids(others, missing))
 
 
 def _limit_ids(targets: Sequence[DecoyTarget], limit: int) -> Iterator[DecoyTarget]:
@@ -124,73 +154,44 @@ def _limit_ids(targets: Sequence[DecoyTarget], limit: int) -> Iterator[DecoyTarg
             yield target
 
 
-def _mutable_targets(candidate: Candidate, targets: Sequence[DecoyTarget], seed: str) -> Iterator[DecoyTarget]:
-    for file, in_file in by_file(targets).items():
-        mutations = find_mutations(source_of(candidate, file), {target.place for target in in_file}, f"{seed}\0{file}")
-        for target in in_file:
-            if target.place in mutations:
-                yield target.model_copy(update={"values": len(mutations[target.place].replacements)})
-
-
 def _sort_key(target: DecoyTarget) -> str:
     """Return a sort key that is the same in every process and cannot be influenced."""
-    return sha256_hex("\0".join((target.file, *target.place)).encode("utf-8", "surrogatepass"))
+    return sha256_hex("\0".join((target.file, *target.place, str(target.row))).encode("utf-8", "surrogatepass"))
 
 
-def _group_by_function(candidate: Candidate, requirement: Requirement, root: str) -> Sequence[DecoyTarget]:
-    """Group test ids by function: a mutation affects all its ids, including those of inheriting classes."""
-    files: dict[str, dict[Place, list[str]]] = {}
-    for test in (*requirement.fail_to_pass, *requirement.pass_to_pass):
-        file, _, name = test.partition("::")
+def _mutable_targets(reference: PytestCheck, items: Sequence[CollectedItem], seed: str) -> Iterator[DecoyTarget]:
+    requirement = reference.requirement
+    fail_to_pass, required = frozenset(requirement.fail_to_pass), {*requirement.fail_to_pass, *requirement.pass_to_pass}
+    for file, places in _group_by_function(reference, [item for item in items if item.id in required]).items():
+        found = find_mutations(source_of(reference.candidate, file), set(places), f"{seed}\0{file}")
+        for place, mutations in found.items():
+            for row, mutation in mutations.items():
+                tests = places[place]
+                ids = tuple(test.id for test in tests if row is None or test.indices.get(row[0]) == row[1])
+                if ids:
+                    yield DecoyTarget(
+                        file=file,
+                        place=place,
+                        row=row,
+                        ids=ids,
+                        fail_to_pass=not fail_to_pass.isdisjoint(ids),
+                        mutation=mutation,
+                    )
+
+
+def _group_by_function(
+    reference: PytestCheck, items: Sequence[CollectedItem]
+) -> Mapping[str, Mapping[Place, list[CollectedItem]]]:
+    """Group tests by file and function: a mutation affects all tests of it, including those of inheriting classes."""
+    root = posixpath.relpath(reference.survey.rootdir, reference.candidate.context.spec.workdir)
+    files: dict[str, dict[Place, list[CollectedItem]]] = {}
+    for item in items:
+        file, _, name = function_id(item.id).partition("::")
         if name and file.endswith(".py"):
-            place = tuple(name.split("[", 1)[0].split("::"))
             path = posixpath.normpath(posixpath.join(root, file))
-            files.setdefault(path, {}).setdefault(place, []).append(test)
-    fail_to_pass_ids = frozenset(requirement.fail_to_pass)
-    targets: list[DecoyTarget] = []
+            files.setdefault(path, {}).setdefault(tuple(name.split("::")), []).append(item)
+    grouped: dict[str, dict[Place, list[CollectedItem]]] = {}
     for file, places in files.items():
-        defined: dict[Place, list[str]] = {}
-        for place, definition in definition_places(source_of(candidate, file), places).items():
-            defined.setdefault(definition, []).extend(places[place])
-        targets += [
-            DecoyTarget(file=file, place=definition, ids=tuple(ids), fail_to_pass=not fail_to_pass_ids.isdisjoint(ids))
-            for definition, ids in defined.items()
-        ]
-    return targets
-
-
-# --- inherited tests --------------------------------------------------------------------------------------------------
-
-
-def definition_places(source: bytes, places: Collection[Place]) -> Mapping[Place, Place]:
-    """Map each test to where it is written: in its own class, or in a base class of that class in the same file."""
-    try:
-        tree = syntax.parse(source)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return {place: place for place in places}
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    return {place: _definition_place(place, classes) for place in places}
-
-
-def _definition_place(place: Place, classes: Mapping[str, ast.ClassDef]) -> Place:
-    if len(place) != 2:
-        return place
-    name, test = place
-    return next(((base.name, test) for base in _class_and_bases(name, classes, set()) if _defines(base, test)), place)
-
-
-def _class_and_bases(name: str, classes: Mapping[str, ast.ClassDef], seen: set[str]) -> Iterator[ast.ClassDef]:
-    """Yield a class and those of its bases that are in the file, roughly in method resolution order."""
-    if name in seen or name not in classes:
-        return
-    seen.add(name)
-    yield classes[name]
-    for base in classes[name].bases:
-        if isinstance(base, ast.Name):
-            yield from _class_and_bases(base.id, classes, seen)
-
-
-def _defines(definition: ast.ClassDef, test: str) -> bool:
-    return any(
-        isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and part.name == test for part in definition.body
-    )
+        for place, definition in definition_places(source_of(reference.candidate, file), places).items():
+            grouped.setdefault(file, {}).setdefault(definition, []).extend(places[place])
+    return grouped

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.decoys.decoy_plan import definition_places
+from agentbench.acceptance.decoys.inherited_tests import definition_places
 
 pytestmark = pytest.mark.component
 

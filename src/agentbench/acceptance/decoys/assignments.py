@@ -1,0 +1,117 @@
+"""The plan of a check's decoys: which tests have one, and the version of each test in each run. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+from agentbench.acceptance.decoys.mutate import Mutation
+from agentbench.acceptance.decoys.places import Row
+from agentbench.acceptance.decoys.source_file import Place
+
+_RNG = random.SystemRandom()
+RUNS, RUNS_OF_SINGLE_TEST = 2, 3
+"""Of two versions of a single test, the real one would be guessed too often."""
+
+
+class DecoyTarget(BaseModel):
+    """A test function, or one row of its parameters, that has a decoy, and the test ids that it has."""
+
+    model_config = ConfigDict(frozen=True)
+    file: str
+    """Relative to the workspace."""
+    place: Place
+    row: Row | None = None
+    ids: tuple[str, ...]
+    fail_to_pass: bool = True
+    """Whether one of its ids is fail-to-pass. The unchanged code may pass tests whose ids are all pass-to-pass."""
+    mutation: Mutation
+
+
+class DecoyPlan(BaseModel):
+    """The tests that have decoys, and the version of each test in each run.
+
+    Runs and wrong values are drawn once per task and kept. So many gradings reveal no more than one, and the reference
+    passed every run of the plan.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    targets: tuple[DecoyTarget, ...] = ()
+    runs: tuple[tuple[int | None, ...], ...] = ()
+    """For each run and target, the number of its wrong value, or None for the real test."""
+    real_ids: Mapping[str, tuple[str, ...]] = {}
+    """Functions with decoys of single rows, and the ids of all their tests in order."""
+    given: tuple[Mapping[str, str], ...] = ()
+    """For each run, the opaque ids of their tests and the ids that pytest gave them with the reference."""
+    named: tuple[str, ...] = ()
+    """Functions that pass with the reference only if their tests keep their ids."""
+    reference_ms: int | None = None
+    """How long the tests took with the reference; None if they were not run."""
+    seed: str = ""
+    """The wrong values derive from it. It also keeps the digest of the plan from being guessed."""
+
+    @property
+    def reference_sec(self) -> float | None:
+        return None if self.reference_ms is None else self.reference_ms / 1000
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(test for target in self.targets for test in target.ids))
+
+    def assignments(self) -> tuple[DecoyAssignment, ...]:
+        """Return the runs. The first one has all tests, the others only those with decoys."""
+        return tuple(
+            DecoyAssignment(
+                self,
+                {target: value for target, value in zip(self.targets, values, strict=True) if value is not None},
+                self.ids if number else (),
+                self.given[number] if self.given else None,
+            )
+            for number, values in enumerate(self.runs)
+        )
+
+    def covered(self, tests: Collection[str]) -> int:
+        """Return how many of the tests have a decoy with a wrong value. An inverted condition is easier to recognise."""
+        ids = {test for target in self.targets if target.mutation.kind != "condition" for test in target.ids}
+        return len(ids.intersection(tests))
+
+
+@dataclass(frozen=True, slots=True)
+class DecoyAssignment:
+    """One run: the targets that are decoys in it, with the number of their wrong value."""
+
+    plan: DecoyPlan
+    decoys: Mapping[DecoyTarget, int]
+    only: tuple[str, ...] = ()
+    """Tests to run; empty for all."""
+    given: Mapping[str, str] | None = None
+    """Opaque ids, and the ids that pytest gave with the reference; None while the plan is tried with it."""
+
+
+def draw_runs(targets: Sequence[DecoyTarget]) -> tuple[tuple[int | None, ...], ...]:
+    """Draw the runs of a plan. Each test is real in one of them and a decoy with another wrong value in every other.
+
+    No run is known to be real, and every version of a test is seen equally often, so that even code that sees all runs
+    does not know which is which. A condition has only two versions: then chance decides in how many runs it is which.
+    """
+    single = len({test for target in targets if target.fail_to_pass for test in target.ids}) == 1
+    count = RUNS_OF_SINGLE_TEST if single else RUNS
+    by_target: list[list[int | None]] = []
+    for target in targets:
+        versions: list[int | None] = [None, *range(count - 1)]
+        if len(target.mutation.replacements) < count - 1:
+            real_runs = _RNG.randrange(1, count)
+            versions = [None] * real_runs + [0] * (count - real_runs)
+        _RNG.shuffle(versions)
+        by_target.append(versions)
+    return tuple(zip(*by_target, strict=True))
+
+
+def by_file(targets: Iterable[DecoyTarget]) -> Mapping[str, Sequence[DecoyTarget]]:
+    grouped: dict[str, list[DecoyTarget]] = {}
+    for target in targets:
+        grouped.setdefault(target.file, []).append(target)
+    return grouped

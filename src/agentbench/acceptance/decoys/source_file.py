@@ -1,0 +1,106 @@
+"""A parsed test file: its functions, the byte positions of its nodes, and how often each name is used. Pure."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from agentbench.core import python_syntax as syntax
+
+Place = tuple[str, ...]
+"""Names of the enclosing classes and of the test."""
+TestDef = ast.FunctionDef | ast.AsyncFunctionDef
+MAX_SOURCE = 1024 * 1024
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class SourceFile:
+    """A test file that was parsed.
+
+    Raises:
+        ValueError, SyntaxError, RecursionError, MemoryError: the source is not UTF-8 or not Python, or too large.
+    """
+
+    def __init__(self, source: bytes) -> None:
+        if len(source) > MAX_SOURCE or source.startswith(_BYTE_ORDER_MARK):
+            raise ValueError("a source that is too large or has a byte order mark")
+        source.decode()
+        self.source = source
+        self.tree = syntax.parse(source)
+        self._starts = [0]
+        for line in source.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+        self.functions: Mapping[Place, TestDef] = dict(_functions(self.tree, ()))
+        """Functions of the module and of its classes. Of two with one name, the last counts."""
+        self.uses = Counter(node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name))
+        """How often each name is read or assigned."""
+        self.parameters = Counter(node.arg for node in ast.walk(self.tree) if isinstance(node, ast.arg))
+        self.constants = [node for node in ast.walk(self.tree) if isinstance(node, ast.Constant)]
+        self.literals: dict[type, list[str]] = {}
+        """Every literal as it is written, by type, as often as it occurs."""
+        for node in self.constants:
+            self.literals.setdefault(type(node.value), []).append(self.text(node))
+
+    def start(self, node: ast.expr) -> int:
+        return self._starts[node.lineno - 1] + node.col_offset
+
+    def end(self, node: ast.expr) -> int:
+        return self._starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+
+    def text(self, node: ast.expr) -> str:
+        return self.source[self.start(node) : self.end(node)].decode()
+
+    def function_around(self, line: int) -> Place | None:
+        """Return the function whose body or signature contains a line, or None."""
+        for place, function in self.functions.items():
+            if function.lineno <= line <= (function.end_lineno or function.lineno):
+                return place
+        return None
+
+    def lines(self, place: Place) -> tuple[int, int]:
+        """Return the byte range of the lines of a function, decorators included."""
+        function = self.functions[place]
+        first = min([function.lineno, *(part.lineno for part in function.decorator_list)])
+        return self._starts[first - 1], self._starts[function.end_lineno or function.lineno]
+
+    def module_constant(self, name: str) -> ast.expr | None:
+        """Return the value of a name that the module assigns once and the file uses once, or None."""
+        if self.uses[name] != 2 or self.parameters[name]:
+            return None
+        return next((value for target, value in _assignments(self.tree.body) if target == name), None)
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Return every name and attribute in a node."""
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return names | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+
+
+def local_value(name: str, test: TestDef) -> ast.expr | None:
+    """Return the value that a test assigns to a name in its outermost block, if it binds the name nowhere else."""
+    bound = [
+        node
+        for node in ast.walk(test)
+        if (isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load))
+        or (isinstance(node, ast.arg) and node.arg == name)
+    ]
+    values = [value for target, value in _assignments(test.body) if target == name]
+    return values[0] if len(bound) == len(values) == 1 else None
+
+
+def _assignments(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    for node in body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                yield name, value
+
+
+def _functions(node: ast.Module | ast.ClassDef, above: Place) -> Iterator[tuple[Place, TestDef]]:
+    for child in node.body:
+        if isinstance(child, TestDef):
+            yield (*above, child.name), child
+        elif isinstance(child, ast.ClassDef):
+            yield from _functions(child, (*above, child.name))
