@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import socket
+import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,26 @@ class TestBombs:
         done = python(sh, code, timeout_sec=20)
         assert not done.ok
         assert sh("echo alive").stdout.kept == b"alive\n"
+
+    def test_processes_that_fork_at_the_memory_limit_are_killed(self, backend: Backend, prepared: Prepared) -> None:
+        """They wait for memory by the hundred, and the command server with them."""
+        if backend.limits().memory != "hard":
+            pytest.skip("no memory cgroup on this machine")
+        code = """
+            import os
+            memory = bytearray(b"x" * (3 << 20))
+            while True:
+                try:
+                    os.fork()
+                except OSError:
+                    pass
+                memory += b"x" * (64 << 10)
+        """
+        spec = replace(SPEC, limits=Limits(cpus=2, memory_mb=128, pids=256, disk_mb=64))
+        with backend.open(spec, prepared) as opened:
+            done = opened.run(Command(argv=("python3", "-c", textwrap.dedent(code)), timeout_sec=60))
+            assert not done.ok
+            assert opened.run(Command(line="echo alive")).stdout.kept == b"alive\n"
 
     @pytest.mark.parametrize("place", ["/workspace", "/tmp", "/dev/shm", "/home/agent", "/opt/env"])
     def test_full_disk_is_no_space_and_not_an_oom(self, sandbox: Sandbox, sh: Run, place: str) -> None:

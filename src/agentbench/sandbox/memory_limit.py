@@ -4,14 +4,17 @@ Files that a sandbox writes live in memory and are charged to the same cgroup, s
 of memory and disk limit: a full disk must give `ENOSPC`, never a kill. Programs alone could then use both. A monitor
 therefore checks many times a second, while commands run, how much memory belongs to programs (private memory, and
 shared memory that is not a file of the sandbox). If it is more than the limit, the command server kills the largest
-process.
+process. At the kernel's limit the server itself waits for memory, together with hundreds of processes if they fork
+without pause; then the monitor kills them from outside.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -25,6 +28,8 @@ MEMORY_NOTE = (
     "memory: checked every 0.03 s, above the limit the largest process is killed; {} in memory, so the "
     "kernel's limit is memory + disk"
 )
+_STUCK_SEC = 10.0
+"""How long programs may stay above their limit before the monitor kills them without the command server."""
 _READ_BYTES = 1 << 16
 
 
@@ -38,8 +43,41 @@ class MemoryGauge:
         self._limit = limit_bytes
         self._written = written
         self._was_over = False
+        self._over_since: float | None = None
 
     def over(self) -> bool:
+        over = self._measure()
+        if not over:
+            self._over_since = None
+        elif self._over_since is None:
+            self._over_since = time.monotonic()
+        return over
+
+    def reset(self) -> None:
+        """Forget how long programs have been above their limit."""
+        self._over_since = None
+
+    @property
+    def stuck(self) -> bool:
+        """Whether programs have been above their limit for long."""
+        return self._over_since is not None and time.monotonic() - self._over_since > _STUCK_SEC
+
+    def kill_programs(self) -> None:
+        """Kill every process of the sandbox but its command server. Processes that fork meanwhile are left for the next call."""
+        self.reset()
+        depth = len(_namespace_ids(os.getpid()))
+        for pid in map(int, _read(f"{os.path.dirname(self._usage)}/cgroup.procs").split()):
+            # The id may be reused: the descriptor is opened first, so what is examined is what is killed.
+            with contextlib.suppress(OSError):
+                fd = os.pidfd_open(pid)
+                try:
+                    ids = _namespace_ids(pid)
+                    if len(ids) > depth and ids[-1] != "1":
+                        signal.pidfd_send_signal(fd, signal.SIGKILL)
+                finally:
+                    os.close(fd)
+
+    def _measure(self) -> bool:
         # Total usage is one number and cheap to read. Usually it is below the limit and decides alone.
         usage = _read(self._usage).strip()
         if not usage.isdigit() or int(usage) <= self._limit:
@@ -84,6 +122,14 @@ class MemoryMonitor:
                 with contextlib.suppress(OSError):
                     sandbox.enforce_memory_limit()
             pause.wait(CHECK_INTERVAL_SEC)
+
+
+def _namespace_ids(pid: int) -> list[str]:
+    """Return the ids of a process in each PID namespace that it is in, from this one inwards."""
+    for line in _read(f"/proc/{pid}/status").split("\n"):
+        if line.startswith("NSpid:"):
+            return line.split()[1:]
+    return []
 
 
 def _read(path: str) -> str:

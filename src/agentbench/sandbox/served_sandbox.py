@@ -49,8 +49,13 @@ class ServedSandbox(ABC):
 
     def enforce_memory_limit(self) -> None:
         """Kill the largest process if programs use more memory than the limit; the command's result reports it."""
-        if self._closed or not self._channel.busy or not self._gauge.over():
+        if self._closed or not self._channel.busy:
+            self._gauge.reset()
             return
+        if not self._gauge.over():
+            return
+        if self._gauge.stuck:
+            self._gauge.kill_programs()
         with contextlib.suppress(ChannelClosed):
             # If the request cannot be sent now, the next check tries again; other sandboxes must not wait.
             self._channel.try_send([b"kill-largest", b"0"])
