@@ -44,6 +44,14 @@ def loss(sandbox: Sandbox, command: Command | None = None) -> SandboxLost:
     return caught.value
 
 
+def shorten_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the waits that end without a result in these tests."""
+    monkeypatch.setattr("agentbench.sandbox.command_channel._ANSWER_MARGIN_SEC", 0.5)
+    monkeypatch.setattr("agentbench.sandbox.command_channel._OVERDUE_SEC", 0.5)
+    for backend in ("bwrap", "docker"):
+        monkeypatch.setattr(f"agentbench.sandbox.{backend}.sandbox._EXIT_SEC", 0.5)
+
+
 def test_dead_server_is_blamed_on_what_ran_inside(backend: Backend) -> None:
     """Only the host's evidence excuses: a PID 1 that simply died is what a successful attack looks like."""
     with backend.open(SPEC, None) as sandbox:
@@ -60,8 +68,7 @@ def test_dead_server_is_blamed_on_what_ran_inside(backend: Backend) -> None:
 
 
 def test_stopped_server_is_blamed_on_what_ran_inside(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentbench.sandbox.command_channel._ANSWER_MARGIN_SEC", 0.5)
-    monkeypatch.setattr("agentbench.sandbox.command_channel._OVERDUE_SEC", 0.5)
+    shorten_waits(monkeypatch)
     with backend.open(SPEC, None) as sandbox:
         os.kill(pid_1(sandbox), signal.SIGSTOP)
         lost = loss(sandbox, Command(line="true", timeout_sec=0.1))
@@ -94,7 +101,10 @@ class TestBubblewrap:
         assert evidence.manager == "gone"
         assert host_troubles(evidence)
 
-    def test_stopped_spawner_is_trouble_of_the_host(self, own_backend: BwrapBackend) -> None:
+    def test_stopped_spawner_is_trouble_of_the_host(
+        self, own_backend: BwrapBackend, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shorten_waits(monkeypatch)
         spawner = own_backend._supervisor.spawner.pid
         with own_backend.open(SPEC, None) as sandbox:
             os.kill(spawner, signal.SIGSTOP)
@@ -146,8 +156,7 @@ class TestDocker:
     def test_container_paused_through_the_engine_is_trouble_of_the_host(
         self, docker: DockerBackend, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("agentbench.sandbox.command_channel._ANSWER_MARGIN_SEC", 0.5)
-        monkeypatch.setattr("agentbench.sandbox.command_channel._OVERDUE_SEC", 0.5)
+        shorten_waits(monkeypatch)
         with docker.open(SPEC, None) as sandbox:
             docker._engine.output("pause", sandbox.id)
             try:

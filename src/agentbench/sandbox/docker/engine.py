@@ -135,7 +135,7 @@ class Engine:
         try:
             connection.request("GET", "/_ping")
             connection.getresponse().read(64)
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError):  # no answer in time, or too many wait to be accepted
             return False
         except (OSError, http.client.HTTPException):
             return True
