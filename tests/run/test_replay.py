@@ -16,7 +16,7 @@ import pytest
 from agentbench.contract.identity import identify
 from agentbench.contract.load import load_task
 from agentbench.core.errors import RecordError
-from agentbench.run.task_bundle import CONTRACT, pack, unpack
+from agentbench.run.task_bundle import CONTRACT, pack, pack_repository, unpack
 from tests.run.conftest import Ab
 from tests.run.tasks import make_task
 
@@ -118,8 +118,9 @@ def test_replay_of_an_attempt_without_grading_has_nothing(ab: Ab, tmp_path: Path
 @pytest.mark.req("E-13", "C-10")
 def test_task_bundle_has_hidden_files_and_no_reference(tmp_path: Path) -> None:
     task = load_task(with_hidden(tmp_path / "task"))
-    data = pack(task, identify(task), tmp_path / "task" / "repo")
-    assert data == pack(task, identify(task), tmp_path / "task" / "repo")
+    repository = pack_repository(tmp_path / "task" / "repo", tmp_path / "packed")
+    data = pack(task, identify(task), repository)
+    assert data == pack(task, identify(task), pack_repository(tmp_path / "task" / "repo", tmp_path / "again"))
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         names = set(tar.getnames())
     assert "files/hidden/secret.txt" in names

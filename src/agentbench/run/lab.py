@@ -27,6 +27,7 @@ from agentbench.run.known_packages import known_packages
 from agentbench.run.models import Models
 from agentbench.run.proxy.allow_list import AllowList
 from agentbench.run.setup_network import SetupNetwork
+from agentbench.run.task_bundle import pack_repository
 from agentbench.sandbox.protocol import (
     Backend,
     LimitReport,
@@ -194,6 +195,15 @@ class Lab:
             search_lock = self._task_locks.setdefault(f"secrets of {snapshot.digest}", threading.Lock())
         with search_lock:
             return repository_secrets(snapshot, self.state / "snapshots" / "secrets")
+
+    def packed_repository(self, snapshot: Snapshot) -> bytes:
+        """Return a base repository as it is packed with every attempt. It is packed once.
+
+        Raises:
+            RecordError: it cannot be packed.
+        """
+        name = snapshot.digest.removeprefix("sha256:")
+        return pack_repository(snapshot.folder, self.state / "snapshots" / "packed" / f"{name}.tar.gz")
 
     def prepare(self, task: LoadedTask, on_step: Callable[[SetupStep], None] = lambda _step: None) -> PreparedTask:
         """Prepare a task, or return it from memory or from the cache.

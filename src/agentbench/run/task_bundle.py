@@ -17,7 +17,7 @@ import json
 import os
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -26,6 +26,7 @@ from pydantic import ValidationError
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Identities, Lock
 from agentbench.contract.schema import FrozenScenario, Repo, Task
+from agentbench.core.atomic_file import write_atomic
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import RecordError
 from agentbench.trace.redaction import Redactor
@@ -57,16 +58,17 @@ class Bundle:
         return replace(self.task, task=self.task.task.model_copy(update={"repo": Repo(path=str(self.repository))}))
 
 
-def pack(loaded: LoadedTask, ids: Identities, repository: Path, secrets: RepositorySecrets | None = None) -> bytes:
-    """Pack a task with its base repository into an archive. `secrets`: those of the base repository, which it must not have."""
+def pack(loaded: LoadedTask, ids: Identities, repository: bytes, secrets: RepositorySecrets | None = None) -> bytes:
+    """Pack a task with its packed base repository into an archive.
+
+    `secrets`: those of the base repository, which the archive must not have.
+    """
     redact = secrets_redactor(secrets)
     exact: dict[str, str] = {}
     buffer = io.BytesIO()
-    # Without timestamps, equal tasks give equal bytes.
-    with (
-        gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1, mtime=0) as stream,
-        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
-    ):
+    with _compressing(buffer) as stream:
+        # Not closed: closing it would write the end of the archive, which comes after the base repository.
+        tar = tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
         for name, data, executable in _documents_and_files(loaded, ids):
             redacted = redact.named(data)
             if redacted != data:
@@ -74,10 +76,41 @@ def pack(loaded: LoadedTask, ids: Identities, repository: Path, secrets: Reposit
             _add(tar, name, redacted, executable=executable)
         if exact:
             _add(tar, _REDACTED, json.dumps(exact, sort_keys=True).encode())
-        if not (secrets and secrets.secrets) and _size(repository) <= MAX_REPOSITORY:
-            for path in _tree(repository):
-                _add_path(tar, f"repository/{path.relative_to(repository).as_posix()}", path)
+    return buffer.getvalue() + (_pack_paths((), Path()) if secrets and secrets.secrets else repository)
+
+
+def pack_repository(repository: Path, file: Path) -> bytes:
+    """Pack a base repository if it is small enough, as the end of an archive. `file` keeps the result for later attempts.
+
+    Raises:
+        RecordError: it cannot be read or kept.
+    """
+    try:
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            paths = _tree(repository)
+            small = sum(path.lstat().st_size for path in paths) <= MAX_REPOSITORY
+            write_atomic(file, _pack_paths(paths if small else (), repository))
+        return file.read_bytes()
+    except OSError as error:
+        raise RecordError(f"cannot pack {repository}: {error.strerror or error}") from error
+
+
+def _pack_paths(paths: Iterable[Path], folder: Path) -> bytes:
+    """Pack paths below a folder, and the end of the archive."""
+    buffer = io.BytesIO()
+    with (
+        _compressing(buffer) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for path in paths:
+            _add_path(tar, f"repository/{path.relative_to(folder).as_posix()}", path)
     return buffer.getvalue()
+
+
+def _compressing(buffer: io.BytesIO) -> gzip.GzipFile:
+    """Open one part of an archive. Without timestamps, equal tasks give equal bytes."""
+    return gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1, mtime=0)
 
 
 def secrets_redactor(secrets: RepositorySecrets | None) -> Redactor:
@@ -174,15 +207,6 @@ def _tree(folder: Path) -> list[Path]:
         links = [name for name in folders if (Path(base) / name).is_symlink()]
         paths += [Path(base) / name for name in sorted([*files, *links])]
     return paths
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for path in _tree(folder):
-        total += path.lstat().st_size
-        if total > MAX_REPOSITORY:
-            break
-    return total
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes, *, executable: bool = False) -> None:

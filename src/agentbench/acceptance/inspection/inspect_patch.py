@@ -83,10 +83,13 @@ def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
     disguised |= any(_links_to_tests(write) for write in inspected.writes)
     for patch, content in sources:
         before = inspected.before.get(patch.old_path, b"")
-        counts_before = _matches_without_token(before, patch.path)
-        counts_after = _matches_without_token(content, patch.path) if counts_before else counts_before
         added = {number for number, _ in patch.added_lines()} or set(range(1, content.count(b"\n") + 2))
-        for match in _code_matches(patch.path, content, added, is_test=_is_test(patch.path) and not disguised):
+        matches = list(_code_matches(patch.path, content, added, is_test=_is_test(patch.path) and not disguised))
+        counts_before = (
+            Counter() if all(match.token for match in matches) else _matches_without_token(before, patch.path)
+        )
+        counts_after = _matches_without_token(content, patch.path) if counts_before else counts_before
+        for match in matches:
             known = bool(match.token) and match.token.encode() in before
             known |= (
                 not match.token

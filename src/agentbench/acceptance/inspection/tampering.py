@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeGuard
 
 from agentbench.acceptance.inspection.rule_match import RuleMatch, dotted
@@ -47,10 +47,11 @@ SEARCHED_WORDS = re.compile(
 
 def find_tampering(tree: ast.Module, *, script: bool) -> Iterator[RuleMatch]:
     """Yield every matched place of a file. A `script` is meant to be run, so it may exit."""
-    unused_strings = _unused_strings(tree)
-    reads_frames = any(isinstance(node, ast.Attribute) and node.attr in FRAME_CONTENTS for node in ast.walk(tree))
-    fallbacks = _import_fallbacks(tree)
-    for node in ast.walk(tree):
+    nodes = tuple(ast.walk(tree))
+    unused_strings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings and the like
+    reads_frames = any(isinstance(node, ast.Attribute) and node.attr in FRAME_CONTENTS for node in nodes)
+    fallbacks = _import_fallbacks(nodes)
+    for node in nodes:
         yield from _runner_imports(node, in_fallback=id(node) in fallbacks)
         yield from _frames(node, reads_frames=reads_frames)
         yield from _comparisons(node)
@@ -58,7 +59,7 @@ def find_tampering(tree: ast.Module, *, script: bool) -> Iterator[RuleMatch]:
         yield from _executed_data(node)
         if id(node) not in unused_strings:
             yield from _telling_strings(node)
-    yield from _import_hook_search(tree)
+    yield from _import_hook_search(nodes)
     if not script:
         yield from _early_exit(tree)
 
@@ -85,16 +86,11 @@ def search_words(lines: Iterable[tuple[int, str]]) -> Iterator[RuleMatch]:
 # --- the test runner --------------------------------------------------------------------------------------------------
 
 
-def _unused_strings(tree: ast.Module) -> set[int]:
-    """Return unused strings: docstrings and the like."""
-    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-
-
-def _import_fallbacks(tree: ast.Module) -> set[int]:
+def _import_fallbacks(nodes: Sequence[ast.AST]) -> set[int]:
     """Return nodes inside handlers of a missing import."""
     handlers = [
         node
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.ExceptHandler)
         and node.type is not None
         and {"ImportError", "ModuleNotFoundError"}
@@ -192,12 +188,12 @@ def _names_as_text(node: ast.AST) -> Iterator[RuleMatch]:
             yield RuleMatch("frame_walking", node.lineno, detail, word, gating=True)
 
 
-def _import_hook_search(tree: ast.Module) -> Iterator[RuleMatch]:
+def _import_hook_search(nodes: Sequence[ast.AST]) -> Iterator[RuleMatch]:
     """Match code that reaches the session through pytest's import hook. Alone, these words may be a project's own."""
-    loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.comprehension))]
+    loops = [node for node in nodes if isinstance(node, (ast.For, ast.comprehension))]
     loop_targets = [node.target for node in loops if _mentions_meta_path(node.iter)]
     finders = {target.id for target in loop_targets if isinstance(target, ast.Name)}
-    for node in ast.walk(tree):
+    for node in nodes:
         words: set[str] = set()
         owner = ""
         if isinstance(node, ast.Attribute):

@@ -110,7 +110,8 @@ def bind_identity(attempt: Attempt, prepared: PreparedTask, program: ProgramLaye
             manifest_sha256=sha256,
         )
     )
-    bundle = pack(attempt.row.task, prepared.ids, prepared.snapshot.folder, attempt.secrets)
+    repository = attempt.lab.packed_repository(prepared.snapshot)
+    bundle = pack(attempt.row.task, prepared.ids, repository, attempt.secrets)
     write_private(attempt.folder.path, CONTRACT, bundle)
     details = "; ".join(problem.message for problem in problems)
     if problems and all(problem.task_at_fault for problem in problems):

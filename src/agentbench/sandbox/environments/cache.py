@@ -21,6 +21,7 @@ _SOURCES = {
     "snapshots/archives": "archive",
     "snapshots/sources": "source",
     "snapshots/secrets": "secrets",
+    "snapshots/packed": "packed",
     "agents": "agent",
 }
 

@@ -9,6 +9,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pydantic import BaseModel, ConfigDict
 
@@ -188,8 +189,12 @@ class PytestCheck:
         files = dict.fromkeys(test.partition("::")[0] for test in tests)
         return [posixpath.relpath(posixpath.join(self.survey.rootdir, file), folder) for file in files]
 
+    @cached_property
+    def _base_pins(self) -> Pins:
+        return pins_of(self.candidate.context, self.survey, self.candidate.base)
+
     def _pins(self, tests: SelectedTests) -> Pins:
-        pins = pins_of(self.candidate.context, self.survey, self.candidate.base)
+        pins = self._base_pins
         return dataclasses.replace(
             pins,
             closely=_functions(self.requirement.fail_to_pass, MAX_CLOSELY),
