@@ -123,13 +123,8 @@ def speakers(result: Acceptance, changed: Iterable[str]) -> set[str]:
     spoke = {RULES.get(finding.rule, "inspection") for finding in result.findings if finding.severity == "gate"}
     spoke.discard("")
     spoke |= {next((layer for words, layer in CHANGES if words in name), "monitor") for name in changed}
-    steps = (result.application, *result.steps)
-    failed = any(step.outcome is not Outcome.PASS for step in steps)
-    if failed or any(decided_by_results(check.decided.why, check.decided.failing) for check in result.checks):
-        spoke.add(RESULTS)
-    return spoke
-
-
-def decided_by_results(why: str, failing: tuple[str, ...]) -> bool:
-    """Return whether a check fails whatever its findings are."""
-    return bool(failing) or why.startswith(("the test run did not finish", "timed out", "the result channel"))
+    failed = [step.outcome is not Outcome.PASS for step in (result.application, *result.steps)]
+    # A check that fails by its findings alone says nothing about its tests.
+    failed += [bool(check.decided.failing) for check in result.checks]
+    failed += [check.outcome is not Outcome.PASS and not spoke for check in result.checks]
+    return spoke | ({RESULTS} if any(failed) else set())

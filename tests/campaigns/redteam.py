@@ -190,7 +190,7 @@ def results_table(rows: Sequence[Row]) -> list[str]:
 
 
 def ablation_table(rows: Sequence[Row], without: Sequence[Row]) -> list[str]:
-    """Return one line per cheat that a layer reports, in Markdown.
+    """Return one line in Markdown per cheat that does not just fail the tests.
 
     **alone**: passes without the layer; also: others stop it too.
     """
@@ -198,6 +198,8 @@ def ablation_table(rows: Sequence[Row], without: Sequence[Row]) -> list[str]:
     names = [*LAYERS, RESULTS]
     lines = ["| cheat | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for row in rows:
+        if row.caught_by == (RESULTS,) and not any(row.cheat == cheat for cheat, *_ in passing):
+            continue
         cells = [
             "**alone**"
             if (row.cheat, row.backend, row.decoys, name) in passing
@@ -222,7 +224,7 @@ def main() -> int:
     parser.add_argument("--ablate", action="store_true", help="also grade without each layer that may be needed")
     parser.add_argument("--off", default="", choices=["", *LAYERS], help="grade without this layer")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="write all rows to this file")
+    parser.add_argument("--json", type=Path, help="write all rows to this file, and the table of --ablate beside it")
     parser.add_argument("--state", type=Path, default=Path("build/redteam"), help="folder for prepared environments")
     options = parser.parse_args()
     options.state.mkdir(parents=True, exist_ok=True)
@@ -242,6 +244,8 @@ def main() -> int:
         print("\n".join(ablation_table(rows, without)))
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
+        if options.ablate:
+            options.json.with_suffix(".md").write_text("\n".join(ablation_table(rows, without)) + "\n", "utf-8")
         options.json.write_text(json.dumps([asdict(row) for row in (*rows, *without)], indent=1), "utf-8")
     if "docker" in backends:
         remove_images(find_engine(), state / "docker")

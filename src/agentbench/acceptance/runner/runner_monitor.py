@@ -8,6 +8,7 @@ that it compares. Changes that also happen on the base repository are filtered o
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from posix import stat
 from sys import modules
@@ -17,7 +18,12 @@ from typing import Any, NamedTuple
 WATCHED_PACKAGES = ("_pytest", "pytest", "pluggy", "unittest", "doctest", "builtins", "math", "operator", "_operator")
 CLOCK_NAMES = frozenset({"time", "time_ns", "perf_counter", "monotonic", "sleep", "localtime", "datetime", "date"})
 """Names that time-freezing packages replace wherever they are read, in pytest too."""
+PLAIN_TYPES = (str, int, float, bool, bytes, complex, list, dict, tuple, set, frozenset)
+MAX_ELEMENTS = 2000
+"""Larger tables are not compared."""
 _MISSING = object()
+_find_written_names = re.compile(r"\bglobal +([\w, ]+)|\.(\w+) *[-+*/|&]?=(?!=)|[\"'](\w+)[\"']").findall
+"""Names that a module may write to: declared as global, assigned as an attribute, or given as text."""
 _BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("__"))
 # Bound here, before any code under test: names that are looked up later could have been given another meaning.
 _MODULE_DICT: Any = vars(ModuleType)["__dict__"]
@@ -52,6 +58,8 @@ class RunnerMonitor:
         self._hooks: dict[int, tuple[str, Any, Any]] = {}
         self._test_namespaces: list[tuple[str, Mapping[str, Any], frozenset[str]]] = []
         """Test modules, and the builtins that each of them redefined at first."""
+        self._tables: list[tuple[str, Any, list[Any]]] = []
+        """Lists and dictionaries of test modules with their elements."""
         self._items: dict[int, tuple[Any, ...]] = {}
 
     def changes(self, *, testing: bool = False) -> list[str]:
@@ -77,6 +85,7 @@ class RunnerMonitor:
             for name, namespace, known in self._test_namespaces
             for key in (namespace.keys() & _BUILTINS) - known
         ]
+        changed += [name for name, table, elements in self._tables if _lost_elements(table, elements)]
         # Report these at once: the checks that follow call functions of pytest, which must be its own.
         return self._unreported(changed) or self._unreported(list(self._hook_changes()))
 
@@ -129,8 +138,20 @@ class RunnerMonitor:
                 for key, value in list(namespace.items())
                 if issubclass(type(value), ModuleType) or key == "__builtins__"
             ]
+            self._watch_constants(name, namespace)
             self._test_namespaces.append((f"test module {name}", namespace, frozenset(namespace.keys() & _BUILTINS)))
         self._items = {id(item): (nodeid, *_item_state(item)) for item, nodeid in items}
+
+    def _watch_constants(self, name: str, namespace: Mapping[str, Any]) -> None:
+        """Start watching the constants and tables of a test module. It may add to its tables, but not lose a row."""
+        written = {
+            word for names in _find_written_names(_source(namespace)) for word in re.findall(r"\w+", " ".join(names))
+        }
+        for key, value in list(namespace.items()):
+            if type(value) in PLAIN_TYPES and not key.startswith("__") and key not in written:
+                self._bindings.append(Binding(f"{name}.{key}", namespace, key, value))
+                if type(value) in (list, dict) and len(value) <= MAX_ELEMENTS:
+                    self._tables.append((f"{name}.{key}", value, _elements(value)))
 
     def item_changes(self, item: Any, nodeid: str) -> list[str]:  # noqa: ANN401
         """Return the test if its id, its class, its methods or its function changed since collection."""
@@ -231,6 +252,24 @@ def _binding(name: str, namespace: Mapping[str, Any], key: str, value: Any) -> B
     if function is None:
         return Binding(name, namespace, key, value)
     return Binding(name, namespace, key, value, function, function.__code__, function.__defaults__)
+
+
+def _source(namespace: Mapping[str, Any]) -> str:
+    try:
+        with open(namespace["__file__"], encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return file.read()
+    except (OSError, TypeError, ValueError):
+        return ""
+
+
+def _elements(table: Any) -> list[Any]:  # noqa: ANN401 - a list or a dictionary
+    return [*table, *table.values()] if type(table) is dict else list(table)
+
+
+def _lost_elements(table: Any, elements: list[Any]) -> bool:  # noqa: ANN401 - a list or a dictionary
+    """Return whether a table lost elements. Tests may add rows to a list, and entries to a dictionary."""
+    kept = {id(element) for element in _elements(table)} if len(table) <= MAX_ELEMENTS else None
+    return kept is not None and any(id(element) not in kept for element in elements)
 
 
 def _item_state(item: Any) -> tuple[Any, ...]:  # noqa: ANN401
