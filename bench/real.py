@@ -231,7 +231,7 @@ def add_results(cases: Sequence[Case], backend: str, report: Report) -> None:
     report.value(
         "harness process, cpu per grading, median", statistics.median(harness), "s", backend=backend, most=HARNESS_SEC
     )
-    report.results.append({"backend": backend, "tasks": [as_json(case) for case in cases]})
+    report.details += [{"backend": backend, **as_json(case)} for case in cases]
 
 
 def as_json(case: Case) -> Mapping[str, object]:

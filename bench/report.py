@@ -62,6 +62,8 @@ class Report:
     bench: str
     path: Path | None = None
     results: list[dict[str, object]] = field(default_factory=list)
+    details: list[dict[str, object]] = field(default_factory=list)
+    """Single measurements behind the results, written but not printed."""
     started_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     load_before: list[float] = field(default_factory=load)
 
@@ -125,6 +127,7 @@ class Report:
             "load_after": load(),
             **remark(),
             "results": self.results,
+            **({"details": self.details} if self.details else {}),
         }
         text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
         beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
