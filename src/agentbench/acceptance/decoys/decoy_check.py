@@ -62,8 +62,8 @@ def _require_coverage(tests: PytestCheck, plan: DecoyPlan) -> None:
         TaskError: it is smaller.
     """
     minimum = tests.candidate.context.loaded.task.oracle.min_decoy_coverage
-    required = tests.requirement.fail_to_pass
-    covered = plan.covered(required)
+    required = set(tests.requirement.fail_to_pass)
+    covered = len(required.intersection(plan.ids))
     if minimum is not None and required and covered < minimum * len(required):
         msg = f"{covered} of {len(required)} fail-to-pass tests have a decoy, oracle.min_decoy_coverage is {minimum:g}"
         raise TaskError(msg, remedy="add a reference and tests with literal expected values, or lower the minimum")

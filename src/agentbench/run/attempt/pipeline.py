@@ -79,6 +79,6 @@ def close_abandoned(row: PlanRow, lab: Lab, folder: AttemptFolder, *, base_seed:
 def _kind(row: PlanRow) -> type[Attempt]:
     if row.configuration.patch is not None:
         return PatchAttempt
-    from agentbench.run.attempt.agent_attempt import AgentAttempt  # noqa: PLC0415
+    from agentbench.run.attempt.agent_phase import AgentAttempt  # noqa: PLC0415 - agents and tools import slowly
 
     return AgentAttempt
