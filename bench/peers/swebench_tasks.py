@@ -76,11 +76,15 @@ def grade_with_swebench(tasks: Mapping[str, tuple[GradingContext, bytes]]) -> It
     python = ensure_installed(peer)
     with tempfile.TemporaryDirectory(prefix="peer-swebench-") as directory:
         for task, (context, patch) in tasks.items():
-            row = {**instance(context, build_image(context)), "model_patch": patch.decode()}
+            image = build_image(context)
+            row = {**instance(context, image), "model_patch": patch.decode()}
             file, out = Path(directory) / "instance.json", Path(directory) / "out.json"
             file.write_text(json.dumps(row), encoding="utf-8")
             argv = [str(python), "-m", "bench.peers.run_swebench_task", str(file), str(out)]
             env = {**os.environ, "HOME": directory, "PYTHONPATH": str(ROOT)}
-            subprocess.run(argv, cwd=directory, env=env, timeout=RUN_SEC, check=True, capture_output=True)
+            try:
+                subprocess.run(argv, cwd=directory, env=env, timeout=RUN_SEC, check=True, capture_output=True)
+            finally:
+                docker("image", "rm", "--force", image)
             result = json.loads(out.read_text(encoding="utf-8"))
             yield task, float(result["seconds"]), bool(result["resolved"])
