@@ -53,6 +53,10 @@ def test_sandboxed_program_reaches_only_the_model(open_metered: OpenMetered, bac
             for _ in range(2):
                 done = sandbox.run(Command(argv=("python3", "-c", ASK), env=env, timeout_sec=30))
                 assert done.stdout.kept == b"from the model\n", done.stderr.kept
+            # Epoll watches are limited per user, and other sandboxes of the same user could use them up.
+            held = sandbox.run(Command(line="ls -l /proc/[0-9]*/fd 2>/dev/null")).stdout.kept
+            assert b"socket:" in held
+            assert b"eventpoll" not in held
             there = "/opt/gateway"
             listing = sandbox.run(Command(line=f"env; ls -la {there}; touch {there}/x; rm {there}/gateway.sock"))
             assert b"Read-only" in listing.stderr.kept

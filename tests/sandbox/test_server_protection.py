@@ -14,6 +14,7 @@ from agentbench.core.command import Command
 from agentbench.sandbox.protocol import Backend, Phase, Prepared, Sandbox
 from tests.sandbox import server_attacks
 from tests.sandbox.conftest import SPEC
+from tests.sandbox.test_lost_sandbox import pid_1
 
 BACKENDS = ["bwrap", "docker"]
 ATTACKS = Path(server_attacks.__file__).read_bytes()
@@ -94,6 +95,17 @@ def test_no_signal_interrupts_the_server(sandbox: Sandbox) -> None:
     done = sandbox.run(Command(line="grep -hE '^Sig(Blk|Cgt):' /proc/1/status; grep '^SigBlk:' /proc/self/status"))
     blocked, handled, blocked_in_command = (int(line.split()[1], 16) for line in done.stdout.text.splitlines())
     assert (blocked, handled, blocked_in_command) == (1 << signal.SIGCHLD - 1, 0, 0)
+
+
+def test_server_needs_nothing_that_is_limited_per_user(phase_sandbox: Sandbox) -> None:
+    """Sandboxes share a user: one that used up its epoll watches would keep the others from starting."""
+    assert answers(phase_sandbox)
+    try:
+        held = [str(fd.readlink()) for fd in Path(f"/proc/{pid_1(phase_sandbox)}/fd").iterdir()]
+    except PermissionError:
+        pytest.skip("only root may list the server's descriptors")
+    assert "anon_inode:[signalfd]" in held
+    assert not [target for target in held if "eventpoll" in target or "inotify" in target]
 
 
 @pytest.mark.parametrize(

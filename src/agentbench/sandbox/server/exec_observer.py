@@ -140,7 +140,7 @@ class ExecObserver:
         self.tells_exit_status = kernel_version() >= TELLS_EXIT_STATUS
         if kernel_version() >= WAKES_SYNCHRONOUSLY:
             self.ioctl(listener, SECCOMP_SET_FLAGS, SYNC_WAKE_UP)
-        server.watch(listener, select.EPOLLIN, self.on_notification)
+        server.watch(listener, select.POLLIN, self.on_notification)
 
     def add_job(self, job: Job) -> None:
         if job.pid:
@@ -224,13 +224,9 @@ class ExecObserver:
             fd = posix.pidfd_open(pid)
         except (AttributeError, OSError):  # Python 3.8; too many descriptors
             return False
-        # EPOLLHUP, which is always reported: its parent has waited for it, so the kernel tells its status.
-        event = 0 if self.tells_exit_status or pid == log.job.pid else select.EPOLLIN
-        try:
-            self.server.watch(fd, event, lambda _: self.on_end(pid, log))
-        except OSError:  # this user watches too many descriptors
-            posix.close(fd)
-            return False
+        # POLLHUP, which is always reported: its parent has waited for it, so the kernel tells its status.
+        event = 0 if self.tells_exit_status or pid == log.job.pid else select.POLLIN
+        self.server.watch(fd, event, lambda _: self.on_end(pid, log))
         self.pidfds[pid] = fd
         return True
 

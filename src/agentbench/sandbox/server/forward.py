@@ -33,7 +33,7 @@ class Endpoint:
 class Forwarder:
     def __init__(self, port: int, target: str) -> None:
         self.target = target
-        self.poll = selectors.DefaultSelector()
+        self.poll = selectors.PollSelector()  # the kernel limits epoll per user
         self.listener = socket.create_server(("127.0.0.1", port), backlog=MAX_PAIRS)
         self.listener.setblocking(False)
         self.poll.register(self.listener, selectors.EVENT_READ)

@@ -69,9 +69,10 @@ class Server:
         for fd in (0, 1):
             posix.dup2(self.null, fd)
         posix.set_blocking(self.channel, False)
-        self.poll = select.epoll()
+        # Not epoll: the kernel limits that per user, and sandboxes that share a user could use it up for each other.
+        self.poll = select.poll()
         self.handlers: dict[int, Handler] = {self.channel: self.on_channel}
-        self.poll.register(self.channel, select.EPOLLIN)
+        self.poll.register(self.channel, select.POLLIN)
         self.inbox = bytearray()
         self.outbox: list[bytes] = []
         self.outbox_size = 0
@@ -97,7 +98,7 @@ class Server:
 
     def serve(self) -> None:
         ended_children = block_child_signal()
-        self.watch(ended_children, select.EPOLLIN, lambda _: posix.read(ended_children, SIGNAL_INFO_BYTES))
+        self.watch(ended_children, select.POLLIN, lambda _: posix.read(ended_children, SIGNAL_INFO_BYTES))
         self.send([b"ready", sys.version.split()[0].encode(), self.observation_problem.encode()])
         while True:
             try:
@@ -107,7 +108,7 @@ class Server:
                 time.sleep(0.01)
 
     def run_once(self) -> None:
-        for fd, event in self.poll.poll(self.poll_timeout()):
+        for fd, event in self.poll.poll(1000 * self.poll_timeout()):
             handler = self.handlers.get(fd)
             if handler:
                 handler(event)
@@ -199,7 +200,7 @@ class Server:
             pass
 
     def attach(self, job: Job, fd: int) -> None:
-        self.watch(fd, select.EPOLLIN, lambda _: self.on_pipe(job, fd))
+        self.watch(fd, select.POLLIN, lambda _: self.on_pipe(job, fd))
 
     def watch(self, fd: int, events: int, handler: Handler) -> None:
         self.poll.register(fd, events)
@@ -249,7 +250,7 @@ class Server:
                 written += count
         except BlockingIOError:
             if job.stdin_fd not in self.handlers:
-                self.watch(job.stdin_fd, select.EPOLLOUT, lambda _: self.pump_stdin(job))
+                self.watch(job.stdin_fd, select.POLLOUT, lambda _: self.pump_stdin(job))
         except OSError:
             written += len(job.stdin)
             job.stdin.clear()
@@ -284,18 +285,18 @@ class Server:
                 else:
                     self.outbox[0] = data[count:]
         except BlockingIOError:
-            self.poll.modify(self.channel, select.EPOLLIN | select.EPOLLOUT)
+            self.poll.modify(self.channel, select.POLLIN | select.POLLOUT)
             return
         except OSError:
             posix._exit(0)  # noqa: SLF001 - the module has no public name for it
-        self.poll.modify(self.channel, select.EPOLLIN)
+        self.poll.modify(self.channel, select.POLLIN)
         while self.paused:
-            self.poll.register(self.paused.pop(), select.EPOLLIN)
+            self.poll.register(self.paused.pop(), select.POLLIN)
 
     def on_channel(self, event: int) -> None:
-        if event & select.EPOLLOUT:
+        if event & select.POLLOUT:
             self.flush()
-        if not event & ~select.EPOLLOUT:
+        if not event & ~select.POLLOUT:
             return
         try:
             data = posix.read(self.channel, CHUNK * 4)
@@ -328,6 +329,8 @@ class Server:
             self.write_files(name, rest)
         elif verb == b"stat":
             self.send([b"usage", name, *usage()])
+        elif verb == b"space":
+            self.send([b"space", name, number(used_bytes(rest))])
         elif verb == b"denied":
             denied = self.observer.denied if self.observer is not None else {}
             self.send([b"denied", name, *(b"%d %d" % item for item in denied.items())])
@@ -397,6 +400,12 @@ def usage() -> list[bytes]:
     times = posix.times()
     cpu_us = int((times[2] + times[3]) * 1e6)
     return [number(len(alive)), number(sum(private_bytes(pid) for pid in alive)), number(cpu_us)]
+
+
+def used_bytes(folders: list[bytes]) -> int:
+    """Return the space used in the file systems that are mounted at `folders`."""
+    systems = [posix.statvfs(folder) for folder in folders]
+    return sum((system.f_blocks - system.f_bfree) * system.f_frsize for system in systems)
 
 
 def connect(path: str) -> int:

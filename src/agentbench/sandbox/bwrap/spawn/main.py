@@ -55,7 +55,7 @@ class Spawner:
         """Bubblewrap has exited; processes from inside may still be dying."""
         self.unused_cgroups: list[str] = []
         """Cgroup folders to remove; the kernel may need a moment until they are empty."""
-        self.poll = select.epoll()
+        self.poll = select.poll()
         self.handlers: dict[int, Callable[[], None]] = {}
         self.closing = False
 
@@ -69,7 +69,7 @@ class Spawner:
         self.watch(reader, lambda: _drain(reader))
         self.watch(self.control.fileno(), self.on_request)
         while not self.closing:
-            for fd, _ in self.poll.poll(0.005 if self.unused_cgroups or self.exited else -1):
+            for fd, _ in self.poll.poll(5 if self.unused_cgroups or self.exited else -1):
                 handler = self.handlers.get(fd)
                 if handler:
                     handler()
@@ -78,7 +78,7 @@ class Spawner:
 
     def watch(self, fd: int, handler: Callable[[], None]) -> None:
         self.handlers[fd] = handler
-        self.poll.register(fd, select.EPOLLIN)
+        self.poll.register(fd, select.POLLIN)
 
     def unwatch(self, fd: int) -> None:
         if self.handlers.pop(fd, None):
