@@ -62,6 +62,8 @@ def test_dead_server_is_blamed_on_what_ran_inside(backend: Backend) -> None:
         assert "was lost: it ended with" in lost.message
         assert lost.evidence.memory_available_mb
         assert lost.evidence.disk_free_mb
+        # A container can hide what it wrote on the host's disk, so a full disk never excuses it.
+        assert (lost.evidence.disk_written_mb is None) == isinstance(sandbox, DockerSandbox)
         for request in (sandbox.kill_processes, lambda: sandbox.write_files([])):
             with pytest.raises(SandboxLost):
                 request()

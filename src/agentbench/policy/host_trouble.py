@@ -9,7 +9,8 @@ trouble of its own. Only evidence that code inside a sandbox cannot produce coun
     killed by the host's OOM killer     only if the sandbox used less than half of what was available when it was opened:
                                         exhausting the host alone takes more than that
     host without memory                 the same
-    host without disk or inodes         what the sandbox wrote itself is added to what is free; no reading, no trouble
+    host without disk or inodes         what the sandbox wrote itself is added to what is free. If that is unknown, as for
+                                        files on the host's disk, it is no trouble
     suspended, wall clock set           needs CAP_SYS_TIME or the machine's power management
 
 Filling the sandbox's own limits (memory, disk, processes) is none of these.

@@ -22,6 +22,11 @@ held = [open(f'f{i}', 'wb', 0) for i in range(8)]
 for file in held: os.unlink(file.name); file.write(bytes(20 << 20))
 time.sleep(60)" """
 
+_NEST_FOLDERS = """python3 -c "
+import os, time
+for i in range(30): os.mkdir('d' * 200); os.chdir('d' * 200)
+time.sleep(60)" """
+
 
 @pytest.mark.req("R-06")
 @pytest.mark.parametrize(
@@ -30,8 +35,9 @@ time.sleep(60)" """
         ("for i in $(seq 40); do head -c 10M /dev/zero > f$i; done; sleep 60", "disk limit of 64 MB"),
         ("python3 -c \"for i in range(40000): open(f'f{i}', 'w').close()\"; sleep 60", "more than its limit of 20000"),
         (_KEEP_DELETED_FILES_OPEN, "disk limit of 64 MB"),
+        (_NEST_FOLDERS, "too deeply to measure"),
     ],
-    ids=["bytes", "files", "deleted-files"],
+    ids=["bytes", "files", "deleted-files", "deep-folders"],
 )
 def test_container_over_its_disk_limit_is_ended(docker: DockerBackend, line: str, reason: str) -> None:
     """The result names the limit and counts as the candidate's own failure."""
@@ -60,6 +66,8 @@ def test_hard_disk_limit_is_enforced_by_the_kernel(docker: DockerBackend, source
         assert b"No space left" in done.stderr.kept
         done = sandbox.run(Command(line="rm f*; echo x > /etc/x; echo x > /var/x; echo alive"))
         assert done.stdout.kept == b"alive\n"
+        fake = "printf '#!/bin/sh\\nhead -c 5000 /dev/zero | tr \\\\0 9\\n' > /opt/env/bin/df && chmod +x /opt/env/bin/df && df"
+        assert len(sandbox.run(Command(line=fake)).stdout.kept) == 5000
         disk_mb = sandbox.usage().disk_mb
         assert disk_mb is not None
         assert disk_mb < 5

@@ -11,7 +11,7 @@ from agentbench.core.command import MIB, Command, Completed
 from agentbench.core.errors import AgentBenchError, PatchInvalid, SandboxError, SandboxLost
 from agentbench.core.host_evidence import ManagerState
 from agentbench.sandbox.cgroups import megabytes
-from agentbench.sandbox.command_channel import CommandChannel
+from agentbench.sandbox.command_channel import ChannelClosed, CommandChannel
 from agentbench.sandbox.docker.container_config import SEEDS_DIR
 from agentbench.sandbox.docker.container_events import ContainerStatus
 from agentbench.sandbox.docker.engine import Engine
@@ -97,19 +97,23 @@ class DockerSandbox(ServedSandbox):
 
     def usage(self) -> Usage:
         meter = self._container.meter
-        disk_mb = meter.layer()[0] if self._seeded is None else self._tmpfs_mb(*self._seeded)
+        disk_mb = meter.layer().megabytes if self._seeded is None else self._tmpfs_mb(*self._seeded)
         return self._usage(meter.values(), disk_mb, self._container.limits.disk_mb)
 
     def enforce_disk_limit(self) -> None:
         """End the container if it exceeds its disk or file limit."""
-        size_mb, files = self._container.meter.layer()
+        layer = self._container.meter.layer()
         limits, status = self._container.limits, self._container.status
         if self._closed:
             return
-        if size_mb is not None and size_mb > limits.disk_mb:
-            status.limit_exceeded = f"it wrote {size_mb:.0f} MB, more than its disk limit of {limits.disk_mb} MB"
-        elif files is not None and files > limits.inodes:
-            status.limit_exceeded = f"it created {files} files, more than its limit of {limits.inodes}"
+        if layer.megabytes is not None and layer.megabytes > limits.disk_mb:
+            status.limit_exceeded = (
+                f"it wrote {layer.megabytes:.0f} MB, more than its disk limit of {limits.disk_mb} MB"
+            )
+        elif layer.files is not None and layer.files > limits.inodes:
+            status.limit_exceeded = f"it created {layer.files} files, more than its limit of {limits.inodes}"
+        elif layer.too_deep:
+            status.limit_exceeded = "it nested folders too deeply to measure its use of the disk"
         if status.limit_exceeded:
             self._kill()
 
@@ -138,9 +142,12 @@ class DockerSandbox(ServedSandbox):
         self._container.engine.run("kill", self.id, timeout_sec=_KILL_SEC)
 
     def _tmpfs_mb(self, folders: Sequence[str], seeds_mb: int) -> float | None:
-        done = self.run(Command(argv=("df", "-k", "--output=used", *folders), cwd="/", timeout_sec=20))
-        used = [int(line) for line in done.stdout.kept.split() if line.isdigit()]
-        return max(0.0, sum(used) / 1024 - seeds_mb) if done.ok and used else None
+        # Not with `df`: code inside could put another program of that name into the environment.
+        try:
+            used = int(self._channel.ask(b"space", [os.fsencode(folder) for folder in folders])[0])
+        except (ChannelClosed, ValueError, IndexError):
+            return None
+        return max(0.0, used / MIB - seeds_mb)
 
     def _kernel_oom_kills(self) -> int | None:
         return self._container.meter.oom_kills()
@@ -159,7 +166,7 @@ class DockerSandbox(ServedSandbox):
         return "gone" if self._container.status.engine_lost or self._container.engine.gone() else "running"
 
     def _how_it_ended(self, why: str) -> Completed | Ending:
-        status, meter = self._container.status, self._container.meter
+        status = self._container.status
         exited = self._has_exited(_EXIT_SEC)
         # The engine's account of the end follows a moment later, unless the engine is gone.
         reported = status.died.wait(_EXIT_SEC) and not status.engine_lost
@@ -172,7 +179,8 @@ class DockerSandbox(ServedSandbox):
             and (status.oom or self._kernel_ooms or self._kernel_oom_kills())
         ):
             return oom_result()
-        size_mb, files = meter.layer() if meter.cheap else (None, None)
+        # Under a hard disk limit, all files are in memory. Otherwise a container can hide deleted files from measurements.
+        written = None if self._seeded is None else 0
         account = f"it ended with exit code {status.exit_code or 'unknown'}" if reported else "it does not answer"
         if exited and not reported:
             account = "it ended"
@@ -180,8 +188,8 @@ class DockerSandbox(ServedSandbox):
             f"{account} ({why})",
             self._manager(),
             from_outside=status.ended_by_engine,
-            disk_written_mb=None if size_mb is None else int(size_mb) + 1,
-            files_written=files,
+            disk_written_mb=written,
+            files_written=written,
         )
 
     def _unreadable(self, why: str) -> AgentBenchError:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.core.command import MIB
@@ -17,6 +19,16 @@ from agentbench.sandbox.memory_limit import MemoryGauge
 _MAX_FILES = 500_000
 _MAX_DESCRIPTORS = 20_000
 """Examined in one measurement."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSize:
+    """What a container has written to its writable layer. None: unknown."""
+
+    megabytes: float | None
+    files: int | None
+    too_deep: bool = False
+    """Folders are nested so deeply that not everything could be measured."""
 
 
 class Meter:
@@ -45,14 +57,14 @@ class Meter:
         """Return the contents of the cgroup files that state usage, by key."""
         return {key: read_text(path) for key, path in self._files.items() if key != "memory_stat"}
 
-    def layer(self) -> tuple[float | None, int | None]:
-        """Return the size in MB and the number of files of the writable layer."""
+    def layer(self) -> LayerSize:
+        """Measure the writable layer."""
         if self._upper is not None:
-            size, count = _allocated(self._upper)
-            return (size + self._deleted_bytes()) / MIB, count
+            size, count, too_deep = _allocated(self._upper)
+            return LayerSize((size + self._deleted_bytes()) / MIB, count, too_deep)
         done = self._engine.run("container", "inspect", "--size", "--format", "{{.SizeRw}}", self._name)
         size_text = done.stdout.kept.strip()
-        return int(size_text) / MIB if done.ok and size_text.isdigit() else None, None
+        return LayerSize(int(size_text) / MIB if done.ok and size_text.isdigit() else None, None)
 
     def _deleted_bytes(self) -> int:
         """Return the bytes of deleted files that are still open, as far as the harness may look (root may)."""
@@ -107,9 +119,10 @@ def _upper_folder(pid: int) -> Path | None:
     return None
 
 
-def _allocated(top: Path) -> tuple[int, int]:
-    """Return the bytes on disk and the number of files below a folder that may be changing. No file is opened."""
+def _allocated(top: Path) -> tuple[int, int, bool]:
+    """Measure a folder that may be changing: bytes on disk, files, and whether a path was too long. No file is opened."""
     total = count = 0
+    too_deep = False
     folders = [os.fspath(top)]
     while folders and count < _MAX_FILES:
         try:
@@ -119,10 +132,18 @@ def _allocated(top: Path) -> tuple[int, int]:
                     if item.is_dir(follow_symlinks=False):
                         folders.append(item.path)
                     else:
-                        total += item.stat(follow_symlinks=False).st_blocks * 512
-        except OSError:
-            continue
-    return total, count
+                        total += _size_on_disk(item)
+        except OSError as error:
+            too_deep |= error.errno == errno.ENAMETOOLONG
+    return total, count, too_deep
+
+
+def _size_on_disk(item: os.DirEntry[str]) -> int:
+    """Return the bytes that a file occupies, or 0 if it was deleted meanwhile."""
+    try:
+        return item.stat(follow_symlinks=False).st_blocks * 512
+    except OSError:
+        return 0
 
 
 def _tmpfs_bytes(folders: Sequence[str]) -> int | None:
