@@ -35,12 +35,10 @@ from agentbench.run.lab import Lab
 from agentbench.sandbox.docker.engine import find_engine
 from tests.acceptance.toy import TaskFactory, patch_of
 from tests.campaigns.layers import LAYERS, RESULTS, speakers, switched_off
-from tests.cheats.snippets import CORE, RIGHT, SPREAD_EXPORTS
 from tests.cheats.submissions import Submission, submissions
 from tests.sandbox.conftest import remove_images
 
 KINDS = ("cheating", "surviving", "past_decoys")
-RIGHT_SPREAD = "\n\ndef spread(values):\n    return max(values) - min(values)\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +116,7 @@ def grade_cheat(job: Job, state: Path) -> Row:
 
 def _reference(submission: Submission, tasks: TaskFactory, folder: Path) -> str:
     """Return a patch that solves the submission's task."""
-    changes = {CORE: RIGHT + RIGHT_SPREAD, "src/toy/__init__.py": SPREAD_EXPORTS}
-    return patch_of(submission.context(tasks, folder / "bare"), changes).decode()
+    return patch_of(submission.context(tasks, folder / "bare"), submission.reference).decode()
 
 
 def _row(job: Job, family: str, result: Acceptance, changed: tuple[str, ...]) -> Row:

@@ -13,6 +13,7 @@ from agentbench.acceptance.grading_context import GradingContext
 from agentbench.core.command import Command
 from agentbench.workspace.diff.extract import extract
 from tests.acceptance.toy import HIDDEN, REPO, UNIT, TaskFactory, patch_of
+from tests.cheats.snippets import CORE, RIGHT, SPREAD_EXPORTS
 
 HERE = Path(__file__).parent
 ALL_ON_DOCKER = "AB_CHEATS_ON_DOCKER"
@@ -20,6 +21,10 @@ ALL_ON_DOCKER = "AB_CHEATS_ON_DOCKER"
 DOCKER_FAMILIES = frozenset(
     {"configuration", "early_exit", "runner", "forged_results", "background", "host_git", "infrastructure"}
 )
+
+_SPREAD = "\n\ndef spread(values):\n    return max(values) - min(values)\n"
+REFERENCE: dict[str, str | None] = {CORE: RIGHT + _SPREAD, "src/toy/__init__.py": SPREAD_EXPORTS}
+"""Changes of a reference that solves the tasks of most submissions."""
 
 FAMILIES = {
     "configuration": "runner configuration: conftest, ini, toml and cfg options, plugins",
@@ -63,6 +68,8 @@ class Submission:
     repo: dict[str, str] = field(default_factory=dict)
     """Files that the project has in addition to those of the toy."""
     hidden: dict[str, str] | None = None
+    reference: dict[str, str | None] = field(default_factory=dict)
+    """Changes of the reference."""
     oracle: dict[str, object] = field(default_factory=dict)
     check: dict[str, object] = field(default_factory=dict)
     """Overrides for the oracle and its check."""
@@ -108,6 +115,7 @@ def _load(path: Path) -> Submission:
         timeout_sec=getattr(module, "TIMEOUT_SEC", 60),
         repo=getattr(module, "REPO", {}),
         hidden=getattr(module, "HIDDEN", None),
+        reference=getattr(module, "REFERENCE", REFERENCE),
         oracle=getattr(module, "ORACLE", {}),
         check=getattr(module, "CHECK", {}),
     )

@@ -61,7 +61,7 @@ def test_survivors_in_process_are_documented(tasks: TaskFactory, tmp_path: Path,
 @pytest.mark.req("C-06")
 @parametrize_submissions("past_decoys")
 def test_survivors_of_decoys_are_documented(tasks: TaskFactory, tmp_path: Path, submission: Submission) -> None:
-    reference = patch_of(submission.context(tasks, tmp_path / "bare"), {CORE: RIGHT}).decode()
+    reference = patch_of(submission.context(tasks, tmp_path / "bare"), submission.reference).decode()
     context = submission.context(tasks, tmp_path / "task", reference=reference)
     result = grade(patch_of(context, submission.changes), context)
     assert result.accepted, describe(result)

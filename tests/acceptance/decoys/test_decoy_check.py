@@ -80,7 +80,7 @@ def test_honest_work_passes_and_its_decoys_fail(tasks: TaskFactory, tmp_path: Pa
 @pytest.mark.req("G-01", "C-06")
 @parametrize_submissions("surviving")
 def test_cheats_that_survive_in_process_are_caught(tasks: TaskFactory, tmp_path: Path, submission: Submission) -> None:
-    reference = patch_of(submission.context(tasks, tmp_path / "bare"), {SOURCE: FIXED}).decode()
+    reference = patch_of(submission.context(tasks, tmp_path / "bare"), submission.reference).decode()
     context = submission.context(tasks, tmp_path / "task", reference=reference)
     result = grade(patch_of(context, submission.changes, submission.links), context)
     assert not result.accepted

@@ -142,6 +142,42 @@ def test_other():
             assert not issubclass(wrong, real)
 
 
+@pytest.mark.req("G-01")
+@pytest.mark.parametrize("expected", ["ValueError", "TypeError", "IndexError", "KeyError", "RuntimeError"])
+def test_frequent_exceptions_are_often_the_wrong_ones(expected: str) -> None:
+    """Otherwise code that raises a frequent exception wherever a test names it would always be right."""
+    source = f"def test_it():\n    with pytest.raises({expected}):\n        f()\n"
+    wrong = [decoys_of(source, str(seed))[0] for seed in range(200)]
+    frequent = "TypeError" if expected == "ValueError" else "ValueError"
+    share = sum(f"raises({frequent})" in decoy for decoy in wrong) / len(wrong)
+    assert 0.35 < share < 0.75 if expected == "ValueError" else share == 1
+
+
+@pytest.mark.req("G-01")
+def test_any_assertion_at_the_end_may_be_changed() -> None:
+    """Otherwise code could answer the last one honestly and agree with all others."""
+    lines = ["call()", "assert a() == 1", "assert b() == 12", "c = d()", "assert c == 23", "assert e() is True"]
+    source = "def test_it():\n    " + "\n    ".join(lines) + "\n"
+    changed = {
+        at
+        for seed in range(60)
+        for decoy in decoys_of(source, str(seed))
+        for at, line in enumerate(decoy.splitlines()[1:])
+        if line.strip() != lines[at]
+    }
+    assert changed == {1, 2, 4}
+
+
+@pytest.mark.req("G-01")
+@pytest.mark.parametrize(
+    "line, kind", [("f() is True", "condition"), ("f() == False", "condition"), ("f() == [1]", "value")]
+)
+def test_truth_values_count_as_conditions(line: str, kind: str) -> None:
+    """Code that gives the other answer than the base repository is right."""
+    mutations = find_mutations(f"def test_it():\n    assert {line}\n".encode(), [PLACE], "")
+    assert mutations[PLACE][None].kind == kind
+
+
 constants = st.recursive(
     st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.binary() | st.booleans(),
     lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(st.text(), inner, min_size=1, max_size=3),

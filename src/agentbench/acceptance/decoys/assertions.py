@@ -40,7 +40,7 @@ _EQUALITY_FUNCTIONS = frozenset({"assert_equal", "assert_equals", "eq_", "assert
 
 
 def final_assertions(test: TestDef) -> list[ast.stmt]:
-    """Return the assertions at the end of a test, followed by nothing but assertions.
+    """Return the assertions at the end of a test, followed by nothing but assertions and assignments between them.
 
     A test that returns early or runs more than once has none.
     """
@@ -62,9 +62,10 @@ def _own_nodes(test: TestDef) -> Iterator[ast.AST]:
 def _final_assertions(body: list[ast.stmt]) -> list[ast.stmt]:
     assertions: list[ast.stmt] = []
     for statement in reversed(body):
-        if not _is_assertion(statement):
+        if _is_assertion(statement):
+            assertions.append(statement)
+        elif not assertions or not isinstance(statement, ast.Assign | ast.AnnAssign):
             break
-        assertions.append(statement)
     if assertions or not body:
         return assertions
     last = body[-1]

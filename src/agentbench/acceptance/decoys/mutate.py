@@ -60,8 +60,9 @@ class Mutation(BaseModel):
     original: str
     replacements: tuple[str, ...]
     kind: Kind
-    """Value and exception: another one is written. Condition: it is inverted, which is less conclusive, because an
-    object equal to everything handles `!=` correctly.
+    """Value and exception: another one is written. Condition: it is inverted, or a truth value is. That is less
+    conclusive: an object equal to everything handles `!=` correctly, and where the base repository gives the wrong one
+    of two answers, the other one is right.
     """
 
     def describe(self, number: int) -> str:
@@ -112,6 +113,8 @@ class _TestMutator:
         self._test = test
         self._rng = rng
         self._assertions = final_assertions(test)
+        # In random order: code that knew which assertion is changed could answer only this one honestly.
+        rng.shuffle(self._assertions)
         self._constants = [node for part in test.body for node in ast.walk(part) if isinstance(node, ast.Constant)]
 
     def mutations(self) -> Mapping[Row | None, Mutation]:
@@ -125,9 +128,10 @@ class _TestMutator:
             ]
             for written in expected:
                 rows.add(written.row)
-                mutation = None if written.row in by_row else self._mutate_value(written.node)
-                if mutation is not None:
-                    by_row[written.row] = mutation
+                known = by_row.get(written.row)
+                if known is None or known.kind == "condition":
+                    mutation = self._mutate_value(written.node) or known
+                    by_row.update({} if mutation is None else {written.row: mutation})
         whole = by_row.pop(None, None)
         tables = {row[0] for row in by_row if row is not None}
         if len(tables) == 1 and (whole is None or len(by_row) == len(rows - {None})):
@@ -171,6 +175,7 @@ class _TestMutator:
         """Change a random part of a value: code that knew which one could compute it honestly and fake the others."""
         parts = list(literal_parts(node))
         self._rng.shuffle(parts)
+        parts.sort(key=lambda part: isinstance(part.value, bool))
         for part in parts:
             text = self._file.text(part.node)
             new = list(itertools.islice(other_literals(part.value, text, self._rng), _MAX_CANDIDATES))
@@ -200,7 +205,8 @@ class _TestMutator:
         replacements = versions.same([*new, *near])
         if not replacements or self._rng.random() < _SHARED_OTHERWISE:
             replacements = versions.similar(near if replacements else [*new, *near]) or replacements
-        return self._replace(part.node, "value", replacements)
+        kind: Kind = "condition" if isinstance(part.value, bool) and part.node is value else "value"
+        return self._replace(part.node, kind, replacements)
 
     def _versions(self, value: ast.expr, part: ast.expr) -> Versions:
         around = self._file.function_around(part.lineno)
@@ -229,7 +235,7 @@ class _TestMutator:
 
     def _inverted(self) -> Mutation | None:
         mutations = [mutation for node in self._assertions if (mutation := self._invert_statement(node)) is not None]
-        return max(mutations, key=lambda mutation: mutation.start, default=None)
+        return next(iter(mutations), None)
 
     def _invert_statement(self, statement: ast.stmt) -> Mutation | None:
         if isinstance(statement, ast.Assert) and not isinstance(statement.test, ast.Constant):

@@ -47,8 +47,10 @@ class Recorder:
         self._checked_tests: frozenset[str] = frozenset()
         """Fail-to-pass tests around which the runner is checked."""
         self._canaries: set[str] = set()
-        self._raised: set[str] = set()
-        """Tests whose call raised an exception, recorded where it came out."""
+        self._returned: dict[str, bool] = {}
+        """Tests that were called, and whether the call returned, recorded where an exception would have come out."""
+        self._all_called_here = True
+        """Whether no installed plugin runs tests in its own way, perhaps in another process."""
         self._steps = 0
         self._failures = 0
         self._started_tests = 0
@@ -68,6 +70,8 @@ class Recorder:
             undo()
         if early_config.pluginmanager.hasplugin("xdist"):
             args.append("-n0")  # xdist workers would not have the recorder
+        protocols = early_config.pluginmanager.hook.pytest_runtest_protocol.get_hookimpls()
+        self._all_called_here = all(_is_part_of_pytest(protocol) for protocol in protocols)
         self._monitor.manager = early_config.pluginmanager
         self._monitor.changes()
         for plugin, distribution in early_config.pluginmanager.list_plugin_distinfo():
@@ -111,17 +115,18 @@ class Recorder:
         if nodeid not in self._canaries:
             self._started_tests += when == "setup"
             self._failures += outcome == "failed" and not expected
-        if when == "call" and outcome == "passed" and nodeid in self._raised:
-            self._send("changed", [f"report of {nodeid}"])
+        if (when, outcome, report_type) == ("call", "passed", "TestReport"):
+            self._report_changes(
+                [] if self._returned.get(nodeid, not self._all_called_here) else [f"report of {nodeid}"]
+            )
 
     def before_call(self, item: pytest.Item, nodeid: str) -> None:
         """Check right before and right after the code under test runs: cleanup that restores things comes later."""
-        self._raised.discard(nodeid)  # a plugin that repeats failing tests may have run it before
+        self._returned.pop(nodeid, None)  # a plugin that repeats failing tests may have run it before
         self._check_test(item, nodeid)
 
     def after_call(self, item: pytest.Item, nodeid: str, raised: bool) -> None:  # noqa: FBT001
-        if raised:
-            self._raised.add(nodeid)
+        self._returned[nodeid] = not raised
         self._check_test(item, nodeid)
 
     def _check_test(self, item: pytest.Item, nodeid: str) -> None:
@@ -174,6 +179,12 @@ def _function_id(nodeid: str) -> str:
     """Return the id of a test without its position among the tests of its function."""
     file, separator, name = nodeid.partition("::")
     return file + separator + name.split("[", 1)[0]
+
+
+def _is_part_of_pytest(hook: Any) -> bool:  # noqa: ANN401 - a hook of any pluggy version
+    """Return whether a function of a hook belongs to pytest, or only wraps the others."""
+    wraps = hook.hookwrapper or getattr(hook, "wrapper", False)
+    return wraps or hook.function.__module__.startswith("_pytest.")
 
 
 def _config_paths(config: Any) -> tuple[str, str]:  # noqa: ANN401 - a config of any pytest version
