@@ -80,6 +80,7 @@ def test_isolation_and_limits_without_root(report: dict[str, object]) -> None:
     assert 5 < int(str(report["forks"])) < 40
     assert report["bomb"] in ([137, True], [1, True])
     assert report["after"] == "alive"
+    assert report["neighbour"] == "Too many references: cannot splice, alive"
     assert report["programs"] == [None, [["/bin/true", "one"], ["unshare", "-U", "true"]], 1]
     assert report["tree"] == ["README", "folder/y"]
     assert report["usage"] == [True, True]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
+import threading
 from pathlib import Path
 
 from agentbench.core.command import Command
@@ -13,9 +15,21 @@ from agentbench.sandbox.protocol import Limits, Phase, ProcessEnd, ProcessStart,
 
 LIMITS = Limits(cpus=2, memory_mb=256, pids=40, disk_mb=48, inodes=5000)
 SPEC = SandboxSpec(Phase.AGENT, LIMITS)
+FLOOD = """
+import os, socket, time
+sockets = []
+try:
+    while True:
+        sockets.append(socket.socketpair())
+        socket.send_fds(sockets[-1][0], [b"x"], [0] * 250)
+except OSError as error:
+    print(error.strerror, flush=True)
+time.sleep(60)
+"""
 
 
 def main() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     state, source, layer = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     backend = BwrapBackend(state, writable_layer=layer)  # type: ignore[arg-type]
     limits = backend.limits()
@@ -30,6 +44,7 @@ def main() -> None:
     }
     with backend.open(SPEC, prepared) as sandbox:
         report |= observe(sandbox)
+        report["neighbour"] = neighbour(backend, sandbox)
     with backend.open(SPEC, prepared) as sandbox:
         sandbox.run(Command(line="rm -rf folder artefact; mkdir folder; echo x > folder/y; chmod 700 folder"))
         report["tree"] = sorted(os.fsdecode(entry.path) for entry in sandbox.tree().entries())
@@ -60,6 +75,17 @@ def observe(sandbox: Sandbox) -> dict[str, object]:
         "after": out("echo alive"),
         "programs": programs(sandbox),
     }
+
+
+def neighbour(backend: BwrapBackend, sandbox: Sandbox) -> str:
+    """Open a sandbox beside one that has as many descriptors on their way through sockets as its user may have."""
+    printed = threading.Event()
+    flood = sandbox.start(Command(argv=("python3", "-c", FLOOD)), on_stdout=lambda _: printed.set())
+    printed.wait(60)
+    with backend.open(SPEC, None) as other:
+        answer = other.run(Command(line="echo alive")).stdout.text.strip()
+    flood.kill()
+    return f"{flood.wait().stdout.text.strip()}, {answer}"
 
 
 def programs(sandbox: Sandbox) -> list[object]:

@@ -252,7 +252,10 @@ class BwrapBackend:
 
 
 def _resource_limits(limits: Limits, *, on_disk: bool) -> list[tuple[int, int]]:
-    resource_limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, _OPEN_FILES)]
+    own = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    # At most half of what the harness may open, see `supervisor._raise_open_files_limit`.
+    open_files = _OPEN_FILES if own == resource.RLIM_INFINITY else min(_OPEN_FILES, own // 2)
+    resource_limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, open_files)]
     if on_disk:
         resource_limits.append((resource.RLIMIT_FSIZE, limits.disk_mb * MIB))  # per file, not in total
     return resource_limits

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import resource
 import select
 import socket
 import sys
@@ -40,6 +41,7 @@ class Supervisor:
         Raises:
             SandboxError: the state folder cannot be written or the spawner cannot be started.
         """
+        _raise_open_files_limit()
         remove_leftovers(state)
         self._owner = Owner(state)
         self.cgroups: Cgroups = discover(self._owner.name)
@@ -205,6 +207,17 @@ class Spawner:
         self._closing = True
         self._socket.close()
         self._process.stop(_STOP_SEC)
+
+
+def _raise_open_files_limit() -> None:
+    """Let this process and the spawner open as many files as they may.
+
+    The kernel refuses to pass a descriptor while more descriptors of its user are on their way than the sender may open.
+    Sandboxes of an ordinary user share that count. Their own limit is lower, so they cannot exhaust it for the harness.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _receive_trees(control: socket.socket) -> tuple[int, int] | None:

@@ -75,11 +75,11 @@ def exec_sandbox(request: SpawnRequest, control: socket.socket, channel: int, er
         os.setsid()
         for group in request["cgroups"]:
             write_file(f"{group['dir']}/cgroup.procs", "0")
-        for kind, value in request["limits"]:
-            _set_limit(kind, value)
         _enter_namespaces(request["uid"])
         _build_mounts(request)
         _send_trees(control)
+        for kind, value in request["limits"]:
+            _set_limit(kind, value)
         if request["uid"] is not None:
             os.setgroups([])
             os.setresgid(request["uid"], request["uid"], request["uid"])
