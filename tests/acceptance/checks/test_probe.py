@@ -19,7 +19,7 @@ from agentbench.core.errors import SandboxLost
 from agentbench.core.host_evidence import HostEvidence
 from agentbench.core.reasons import Assurance, Outcome
 from agentbench.sandbox.protocol import Backend, Prepared, RunningCommand, Sandbox, SandboxSpec
-from tests.acceptance.toy import TaskFactory, patch_of
+from tests.acceptance.toy import TaskFactory, patch_of, plain
 
 pytestmark = pytest.mark.component
 
@@ -43,6 +43,17 @@ DRIVER = """\
     channel.write(json.dumps({"end": count}) + "\\n")
     """
 
+REFERENCE = "\n".join(
+    [
+        "--- a/serve.py",
+        "+++ b/serve.py",
+        f"@@ -1 +1,{len(plain(SERVER).splitlines())} @@",
+        "-raise SystemExit(1)",
+        *(f"+{line}" for line in plain(SERVER).splitlines()),
+        "",
+    ]
+)
+
 
 def probe(
     tasks: TaskFactory,
@@ -53,8 +64,9 @@ def probe(
     candidate: str = "python serve.py",
     timeout_sec: int = 20,
     lost: str = "",
+    with_reference: bool = False,
 ) -> CheckResult:
-    """`lost`: whose sandbox is lost, the `driver`'s or the `candidate`'s."""
+    """`lost`: whose sandbox is lost, the `driver`'s or the `candidate`'s. The reference, if there is one, is `SERVER`."""
     check = {"id": "p", "kind": "probe", "candidate": candidate, "driver": "driver.py", "timeout_sec": timeout_sec}
     context = tasks.context(
         folder,
@@ -62,7 +74,8 @@ def probe(
         hidden=None,
         setup=(),
         oracle={"checks": [check]},
-        files={"driver.py": driver},
+        files={"driver.py": driver, "reference.patch": REFERENCE},
+        **({"reference": "reference.patch"} if with_reference else {}),  # type: ignore[arg-type]
     )
     patch = patch_of(context, {"serve.py": server})
     if lost:
@@ -166,6 +179,35 @@ def test_candidate_that_spoils_the_report_fails(tasks: TaskFactory, tmp_path: Pa
     assert "the driver finishes on the base repository" in result.decided.why
 
 
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize(
+    "driver",
+    [
+        DRIVER.replace("answer =", "answer = sys.stdin.readline().strip() or sys.exit(0) or", 1),
+        DRIVER.replace("for number in (1, 2, 30)", "for number in sys.stdin"),
+    ],
+    ids=["leaves early", "no results"],
+)
+def test_candidate_whose_exit_stops_the_driver_early_fails(tasks: TaskFactory, tmp_path: Path, driver: str) -> None:
+    result = probe(tasks, tmp_path, "raise SystemExit(0)", driver=driver)
+    assert result.outcome is Outcome.FAIL
+    assert "exited with 0 during the probe" in result.decided.why
+
+
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize("answer", ["{", "127"], ids=["crashes the driver", "driver seems not to start"])
+def test_driver_that_finishes_with_the_reference_is_sound(tasks: TaskFactory, tmp_path: Path, answer: str) -> None:
+    """The program of the base repository crashes, so that no probe of it can finish."""
+    trusting = DRIVER.replace(
+        "answer = sys.stdin.readline().strip()",
+        "answer = str(json.loads(sys.stdin.readline()))\n        number < 2 and answer == '127' and os._exit(127)",
+    )
+    stays = f"print('{answer}', flush=True); input()"
+    result = probe(tasks, tmp_path, stays, driver=trusting, with_reference=True)
+    assert result.outcome is Outcome.FAIL
+    assert "the driver finishes with the reference" in result.decided.why
+
+
 @pytest.mark.req("E-06")
 def test_hanging_candidate_fails_with_duration_and_limit(tasks: TaskFactory, tmp_path: Path) -> None:
     result = probe(tasks, tmp_path, "import time\ntime.sleep(100)\n", timeout_sec=1)
@@ -174,6 +216,7 @@ def test_hanging_candidate_fails_with_duration_and_limit(tasks: TaskFactory, tmp
 
 
 @pytest.mark.req("G-14")
+@pytest.mark.parametrize("with_reference", [False, True], ids=["", "with reference"])
 @pytest.mark.parametrize(
     "driver",
     [
@@ -185,8 +228,10 @@ def test_hanging_candidate_fails_with_duration_and_limit(tasks: TaskFactory, tmp
     ],
     ids=["crashes", "no results", "wrong count", "repeated id", "unknown outcome"],
 )
-def test_broken_driver_is_an_error_of_the_task(tasks: TaskFactory, tmp_path: Path, driver: str) -> None:
-    result = probe(tasks, tmp_path, SERVER, driver=driver)
+def test_broken_driver_is_an_error_of_the_task(
+    tasks: TaskFactory, tmp_path: Path, driver: str, *, with_reference: bool
+) -> None:
+    result = probe(tasks, tmp_path, SERVER, driver=driver, with_reference=with_reference)
     assert result.outcome is Outcome.ERROR
     assert "driver" in result.decided.why
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.cache import load_or_make
-from agentbench.acceptance.cache_keys import check_key
-from agentbench.acceptance.candidate import BaseCandidate, Candidate
+from agentbench.acceptance.cache_keys import check_key, reference_key
+from agentbench.acceptance.candidate import BaseCandidate, BuildFailed, Candidate
 from agentbench.acceptance.checks.exit_status import CANNOT_START, timed_out
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, summarize, tally
 from agentbench.acceptance.checks.startup import with_start_problem
@@ -29,7 +29,7 @@ from agentbench.acceptance.grading_context import CheckOutcome, GradingContext
 from agentbench.acceptance.replica import ENV, grading_spec
 from agentbench.contract.schema import Check
 from agentbench.core.command import MIB, Command, Completed
-from agentbench.core.errors import SandboxError
+from agentbench.core.errors import AgentFault, ContractError, SandboxError, TaskError
 from agentbench.core.reasons import Assurance, Outcome
 from agentbench.sandbox.protocol import Mount, RunningCommand, Sandbox
 
@@ -48,8 +48,8 @@ class DriverReport:
     whys: dict[str, str] = field(default_factory=dict)
     problem: str = ""
     """Why the report is incomplete or malformed; empty if it is neither."""
-    repeated: bool = False
-    """The problem is an id that comes twice."""
+    may_be_caused: bool = False
+    """Answers of a candidate can cause the problem in a sound driver: an id comes twice, or the report ends early."""
 
 
 def read_driver_report(data: bytes) -> DriverReport:
@@ -57,7 +57,7 @@ def read_driver_report(data: bytes) -> DriverReport:
     report = DriverReport()
     lines = [line for line in data.split(b"\n") if line.strip()]
     if not lines:
-        report.problem = "the driver reported no results"
+        report.problem, report.may_be_caused = "the driver reported no results", True
         return report
     for number, line in enumerate(lines[:-1], start=1):
         try:
@@ -68,24 +68,27 @@ def read_driver_report(data: bytes) -> DriverReport:
             return report
         if not isinstance(test, str) or outcome not in {"pass", "fail"} or test in report.outcomes:
             report.problem = f"line {number} of the driver's results has no new id with outcome pass or fail"
-            report.repeated = isinstance(test, str) and test in report.outcomes
+            report.may_be_caused = isinstance(test, str) and test in report.outcomes
             return report
         report.outcomes[test] = "passed" if outcome == "pass" else "failed"
         report.whys[test] = str(why)[:1000]
-    report.problem = _end_problem(lines[-1], len(lines) - 1)
+    report.problem, report.may_be_caused = _end_problem(lines[-1], len(lines) - 1)
     return report
 
 
-def _end_problem(line: bytes, count: int) -> str:
+def _end_problem(line: bytes, count: int) -> tuple[str, bool]:
+    """Return what is wrong with the last line, and whether answers of a candidate can cause it."""
     try:
         end = json.loads(line)
     except (ValueError, RecursionError):
         end = None
     if not isinstance(end, dict) or end.get("end") is None:
-        return "the driver's results have no end line"
-    if end["end"] != count or not 0 < count <= MAX_TESTS:
-        return f"the driver's end line counts {end['end']} results, but it reported {count}"
-    return ""
+        return "the driver's results have no end line", True
+    if end["end"] == count == 0:
+        return "the driver reported no results", True
+    if end["end"] != count or count > MAX_TESTS:
+        return f"the driver's end line counts {end['end']} results, but it reported {count}", False
+    return "", False
 
 
 class Pipe:
@@ -137,24 +140,22 @@ def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
     """
     program, driver = _run(candidate, check, step)
     outcome = _decide_probe(check, program, driver)
+    started = with_start_problem(candidate, check.candidate or "", program, outcome)
+    if started.not_started or outcome.outcome is not Outcome.ERROR:
+        return started
+    # Answers of a candidate can crash the driver, make it stop early, flood its side channel or repeat an id.
+    caused = driver.exit_code != 0 or driver.side_truncated or read_driver_report(driver.side).may_be_caused
+    sound = _evidence_of_a_sound_driver(candidate, check, program, driver) if caused else ""
+    if sound:
+        return dataclasses.replace(outcome, outcome=Outcome.FAIL, why=f"{sound}: {outcome.why}")
     if driver.exit_code in CANNOT_START and not driver.side:
         problem = driver.stderr.kept.decode("utf-8", "replace").strip()[:200] or f"exit {driver.exit_code}"
         return dataclasses.replace(
             outcome,
-            outcome=Outcome.ERROR,
             why=f"the driver cannot be started: {problem}",
             not_started=f"driver {check.driver}: {problem}",
             starts_on_base=False,
         )
-    started = with_start_problem(candidate, check.candidate or "", program, outcome)
-    if started.not_started:
-        return started
-    # A malformed report is a fault of the driver, unless this candidate caused it: its answers can crash the driver,
-    # flood the side channel, or make it report one id twice.
-    spoiled = driver.exit_code != 0 or driver.side_truncated or read_driver_report(driver.side).repeated
-    if outcome.outcome is Outcome.ERROR and spoiled and _finishes_on_base(candidate, check):
-        why = f"the driver finishes on the base repository but not with this candidate: {outcome.why}"
-        return dataclasses.replace(outcome, outcome=Outcome.FAIL, why=why)
     return outcome
 
 
@@ -165,15 +166,42 @@ class ProbeOfBase(BaseModel):
     whole: bool
 
 
-def _finishes_on_base(candidate: Candidate, check: Check) -> bool:
+class ProbeOfReference(ProbeOfBase):
+    """The same with the reference."""
+
+
+def _evidence_of_a_sound_driver(candidate: Candidate, check: Check, program: Completed, driver: Completed) -> str:
+    """Return why the candidate and not the driver is to blame for an incomplete report; empty if nothing shows that.
+
+    A base repository without the program may be unable to finish any probe, so the reference decides, if there is one.
+    """
     context = candidate.context
+    base = BaseCandidate(context.unlogged(), candidate.base)
+    if load_or_make(context.cache, check_key(context, check), ProbeOfBase, lambda: _probe(base, check))[0].whole:
+        return "the driver finishes on the base repository but not with this candidate"
+    if candidate.reference_file is None and not context.reference_evidence.is_recorded(check.id, ProbeOfReference):
+        ended_first = program.exit_code is not None and program.duration_sec < driver.duration_sec
+        return f"the candidate's program exited with {program.exit_code} during the probe" if ended_first else ""
+    key = reference_key(context, check, candidate.reference_file)
 
-    def probe_base() -> ProbeOfBase:
-        base = BaseCandidate(context.unlogged(), candidate.base)
-        _, driver = _run(base, check, CheckStep(base.context, check, check.id))
-        return ProbeOfBase(whole=driver.exit_code == 0 and not read_driver_report(driver.side).problem)
+    def probe_reference() -> ProbeOfReference:
+        try:
+            reference = candidate.reference()
+        except (TaskError, ContractError, AgentFault):
+            reference = None  # validation reports it; here it shows nothing
+        return ProbeOfReference(whole=reference is not None and _probe(reference, check).whole)
 
-    return load_or_make(context.cache, check_key(context, check), ProbeOfBase, probe_base)[0].whole
+    result = context.reference_evidence.result(context.cache, check.id, key, ProbeOfReference, probe_reference)
+    return "the driver finishes with the reference but not with this candidate" if result.whole else ""
+
+
+def _probe(other: Candidate, check: Check) -> ProbeOfBase:
+    """Run the driver against another candidate, outside the attempt's log."""
+    try:
+        _, driver = _run(other, check, CheckStep(other.context, check, check.id))
+    except BuildFailed:
+        return ProbeOfBase(whole=False)
+    return ProbeOfBase(whole=driver.exit_code == 0 and not read_driver_report(driver.side).problem)
 
 
 def _run(candidate: Candidate, check: Check, step: CheckStep) -> tuple[Completed, Completed]:
