@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from agentbench.cli.main import root
 from agentbench.core.errors import InputError
 from agentbench.reports.sources import open_run
+from agentbench.trace.events import AttemptSealed, RunClosed
+from agentbench.trace.log import EventLog, read_events
 from tests.record.samples import whole_run
 from tests.reports.runs import record, run_dir, seal_run
 
@@ -107,6 +109,25 @@ def _duplicate(run: Path) -> None:
     file.write_bytes(file.read_bytes() + file.read_bytes().splitlines(keepends=True)[0])
 
 
+def _seal_twice(run: Path) -> None:
+    """Edit a record and add a seal for it, with correct hashes."""
+    before = (run / "events.jsonl").read_bytes()
+    edit(run, '"passed":false', '"passed":true')
+    (run / "events.jsonl").unlink()
+    seal_run(run)
+    seals = [event.payload for event in read_events(run / "events.jsonl", types={AttemptSealed.type})]
+    (run / "events.jsonl").write_bytes(b"".join(before.splitlines(keepends=True)[:-1]))
+    log, _ = EventLog.reopen(run / "events.jsonl")
+    with log:
+        log.append(seals[1])
+
+
+def _close_twice(run: Path) -> None:
+    log, _ = EventLog.reopen(run / "events.jsonl")
+    with log:
+        log.append(RunClosed(status="completed", closed_at="", attempts=3, events=log.count, head=log.head))
+
+
 def _reseal_without_the_chain(run: Path) -> None:
     _hide(run)
     edit(run, '"passed":false', '"passed":true')
@@ -124,6 +145,8 @@ def _reseal_without_the_chain(run: Path) -> None:
         (_remove, "attempts.jsonl lacks the sealed record of attempt 01-b-1"),
         (_add, "attempts.jsonl:4 was never sealed"),
         (_duplicate, "attempts.jsonl:4 is a second record of the same attempt"),
+        (_seal_twice, "events.jsonl:5 is not a seal of its own"),
+        (_close_twice, "events.jsonl:6 follows the closing record of the run"),
         (_reseal_without_the_chain, "events.jsonl:3 breaks the hash chain that seals the records"),
     ],
 )
@@ -132,6 +155,40 @@ def test_hidden_removed_and_added_records_are_marked(tmp_path: Path, change: Cal
     assert not open_run(run).altered
     change(run)
     assert ab("show", run).startswith(f"ALTERED: {why}")
+
+
+def test_run_whose_end_was_cut_off_is_not_closed(tmp_path: Path) -> None:
+    """Without its end, a chain is valid, and nothing shows how many attempts followed."""
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail")])
+    for name, lines in (("events.jsonl", 2), ("attempts.jsonl", 1)):
+        (run / name).write_bytes(b"".join((run / name).read_bytes().splitlines(keepends=True)[:lines]))
+    assert ab("report", "summary", "--run", run).splitlines()[0].endswith(" [NOT CLOSED]")
+    assert ab("show", run).splitlines()[0].endswith(" [NOT CLOSED]")
+
+
+def test_only_attempt_left_does_not_hide_that_others_were_removed(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail")])
+    file = run / "attempts.jsonl"
+    file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
+    assert ab("show", run).startswith("ALTERED: attempts.jsonl lacks the sealed record of attempt 01-b-1")
+
+
+def test_edited_run_json_is_marked(tmp_path: Path) -> None:
+    run = whole_run(tmp_path / "runs")
+    meta = json.loads((run / "run.json").read_bytes())
+    (run / "run.json").write_text(json.dumps({**meta, "suite": "another"}), encoding="utf-8")
+    assert ab("show", run).startswith("ALTERED: run.json differs from when the run was opened")
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "diffs/final.patch", "manifest.json"])
+def test_attempt_with_edited_evidence_is_marked(tmp_path: Path, name: str) -> None:
+    run = whole_run(tmp_path / "runs")
+    row = open_run(run).rows[0]
+    file = run / row.task_dir / name
+    file.write_bytes(file.read_bytes()[:-20])
+    assert ab("show", run, "--task", row.task).startswith(f"ALTERED: {row.task_dir}/{name}")
+    ab("show", run, "--task", row.task, "--html", tmp_path / "page.html")
+    assert f"ALTERED: {row.task_dir}/{name}" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_run_without_a_chain_is_not_sealed_but_not_altered(tmp_path: Path) -> None:

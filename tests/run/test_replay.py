@@ -81,8 +81,24 @@ def test_replay_names_a_difference_and_exits_1(ab: Ab, tmp_path: Path) -> None:
     ran = ab("replay", run)
     assert ran.code == 1
     first = ran.stdout.splitlines()[0]
-    assert first.startswith("DIFFERS: answer · command: answer: recorded pass")
+    assert first.startswith("ALTERED: changed: tasks/answer/events.jsonl:")
+    assert "DIFFERS: answer · command: answer: recorded pass" in first
     assert "now fail" in first
+
+
+@pytest.mark.req("E-13")
+def test_replay_of_altered_evidence_says_so(ab: Ab, tmp_path: Path) -> None:
+    """A failed attempt gets the record, the log and the patch of a passed one."""
+    task = make_task(tmp_path / "task")
+    ab.by_command(task, "echo 41 > answer.txt", "--out", tmp_path / "failed")
+    ab.run_task(task, "--agent", "reference", "--out", tmp_path / "passed")
+    failed, passed = the_run(tmp_path / "failed"), the_run(tmp_path / "passed")
+    for name in ("attempts.jsonl", "tasks/answer/events.jsonl", "tasks/answer/diffs/final.patch"):
+        shutil.copy(passed / name, failed / name)
+    ran = ab("replay", failed)
+    assert ran.code == 1
+    assert ran.stdout.startswith("ALTERED: ")
+    assert "AGREES: 1 attempt" in ran.stdout
 
 
 @pytest.mark.req("E-13")

@@ -23,6 +23,7 @@ Examples:
 
 The first line is AGREES (exit code 0), DIFFERS with the first difference (1), or UNAVAILABLE if the base repository,
 the environment or the decoy tests are not available (2). Attempts that ended before grading have nothing to replay.
+If the run directory was altered, the line begins with ALTERED and the exit code is 1.
 """
 
 
@@ -42,11 +43,15 @@ def command(run: Path, task_id: str | None, sandbox: str, as_json: bool) -> None
 
     Needs neither a model nor the task folder, so it works on a run directory copied from another machine.
     """
+    from agentbench.record.audit import verify_run
+    from agentbench.record.recompute import recompute
     from agentbench.record.run_directory import RunDirectory
     from agentbench.run.lab import Lab
     from agentbench.run.replay import replay_run
 
     directory = RunDirectory.open(run)
+    audit = verify_run(directory.path, recompute=recompute)
+    altered = str(audit.problems[0]) if audit.decision == "altered" else ""
     chosen = _recorded(directory.path) if sandbox == "recorded" else sandbox
 
     def show(record: AttemptRecord) -> None:
@@ -54,8 +59,8 @@ def command(run: Path, task_id: str | None, sandbox: str, as_json: bool) -> None
 
     with Lab(sandbox=chosen) as lab:
         replays = tuple(replay_run(directory, lab, task_id=task_id, report=show))
-    click.echo(_as_json(run, replays) if as_json else _as_text(replays))
-    code = _exit_code(replays)
+    click.echo(_as_json(run, replays, altered) if as_json else _as_text(replays, altered))
+    code = 1 if altered else _exit_code(replays)
     if code:
         raise click.exceptions.Exit(code)
 
@@ -97,10 +102,11 @@ def _name(replay: Replay) -> str:
     return f"{replay.record.task_id} · {replay.record.variant}{repeat}"
 
 
-def _as_text(replays: tuple[Replay, ...]) -> str:
+def _as_text(replays: tuple[Replay, ...], altered: str) -> str:
     from agentbench.core.text import printable
 
-    lines = [_headline(replays)]
+    mark = f"ALTERED: {altered}, see `ab verify`. " if altered else ""
+    lines = [mark + _headline(replays)]
     for replay in replays:
         why = f" ({replay.why})" if replay.why else ""
         lines.append(f"  {_name(replay)}: {replay.agreement}, environment {replay.environment}{why}")
@@ -109,10 +115,11 @@ def _as_text(replays: tuple[Replay, ...]) -> str:
     return "\n".join(printable(line) for line in lines)
 
 
-def _as_json(run: Path, replays: tuple[Replay, ...]) -> str:
+def _as_json(run: Path, replays: tuple[Replay, ...], altered: str) -> str:
     value = {
         "run_dir": str(run.absolute()),
-        "agrees": _exit_code(replays) == 0,
+        "altered": altered or None,
+        "agrees": _exit_code(replays) == 0 and not altered,
         "attempts": [
             {
                 "task_id": replay.record.task_id,

@@ -42,6 +42,7 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
     assumption = report.read_assumption(weights, caps)
     opened = open_run(run)
     attempts = report.rescore(opened, assumption)
+    opened = opened.with_audit(attempt.record for attempt in attempts)
     deviations = run_deviations(opened, read_provenance(opened.path, opened.rows))
     rows = [report.as_json(attempt) for attempt in attempts]
     decision = opened.mark(report.headline(attempts, assumption))

@@ -42,6 +42,10 @@ def command(run: Path, *, task: str | None, repeat: int | None, page: Path | Non
 
     opened = open_run(run)
     records = select(opened, task, repeat)
+    # A run with one attempt shows that attempt instead of a table with one row, unless the run may have had others.
+    full = task is not None or repeat is not None or (len(opened.rows) == 1 and not opened.mark(""))
+    if full or page is not None:
+        opened = opened.with_audit(records)
     if page is not None:
         _export(opened, [record.attempt_id for record in records], page)
         return
@@ -56,8 +60,6 @@ def command(run: Path, *, task: str | None, repeat: int | None, page: Path | Non
         }
         click.echo(json.dumps(value, indent=2))
         return
-    # A run with one attempt shows that attempt instead of a table with one row.
-    full = task is not None or repeat is not None or len(opened.rows) == 1
     cards = [attempt_card(record, opened) for record in records] if full else [run_card(summarise(opened))]
     click.echo("\n\n".join(map(_coloured, cards)))
 

@@ -224,6 +224,8 @@ class _AttemptAuditor:
         """Compare the kept copy of the workspace with its digest. A folder that the attempt did not keep is not evidence."""
         data, copy = content(self.folder / WORKSPACE_LIST), self.folder / WORKSPACE
         if data is None:
+            if os.path.lexists(copy):
+                self.result.notes.append(f"{self.sealed.task_dir}/{WORKSPACE}: not covered by a hash chain")
             return
         if not os.path.lexists(copy):
             self.report("removed", WORKSPACE, "the copy of the workspace is missing")

@@ -1,7 +1,7 @@
 """Compares records with their seals while reports read them: one hash per record and one per event of the run.
 
-`ab verify` checks everything; this checks only that `attempts.jsonl` is what the run's chain sealed, so that no report shows an
-edited verdict without saying so.
+`ab verify` checks everything; this checks only that `run.json` and `attempts.jsonl` are what the run's chain sealed, so that no
+report shows an edited verdict without saying so. `altered_evidence` checks the files of one attempt, for pages that show them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from pydantic_core import from_json
 
 from agentbench.core.canonical import CanonicalError, canonical, parse_canonical, sha256_hex
 from agentbench.core.errors import RecordError
-from agentbench.record.attempt_folder import EVENTS
-from agentbench.record.naming import ATTEMPTS
-from agentbench.record.schema import UNSEALED
-from agentbench.trace.chain import GENESIS, BadLine, read_line
-from agentbench.trace.events import AttemptSealed, RunClosed, RunReduced
+from agentbench.record.attempt_audit import AuditTerms, audit_attempt
+from agentbench.record.attempt_folder import EVENTS, content
+from agentbench.record.naming import ATTEMPTS, RUN_JSON
+from agentbench.record.schema import UNSEALED, AttemptRecord
+from agentbench.trace.chain import GENESIS, BadLine, Line, read_line
+from agentbench.trace.events import AttemptSealed, RunClosed, RunOpened, RunReduced, RunResumed
 
 _UNSEALED_MEMBERS = re.compile(rb',"final":(?:true|false)(?=,)|,"trace_head":(?:null|"[^"\\]*")(?=,)')
 
@@ -37,8 +38,14 @@ class AlteredRecord(NamedTuple):
 
 
 class Seal(NamedTuple):
-    record_sha256: str
+    """The members of the event `attempt_sealed`."""
+
+    attempt_id: str
+    task_dir: str
+    events: int
     head: str
+    record_sha256: str
+    files_sha256: str
 
 
 @dataclass(slots=True)
@@ -51,6 +58,10 @@ class SealCheck:
     closed: bool
     broken: AlteredRecord | None
     """The first event of the run's chain that does not hold."""
+    run_json: AlteredRecord | None = None
+    """How `run.json` differs from when the run was opened."""
+    reduced: frozenset[str] = frozenset()
+    """Attempts whose bulky evidence was deleted with the run's approval."""
     _altered: list[AlteredRecord] = field(default_factory=list)
     _not_sealed_yet: list[str] = field(default_factory=list)
     _lines: dict[str, tuple[int, bool]] = field(default_factory=dict)
@@ -82,7 +93,8 @@ class SealCheck:
         """Return everything that differs, once all records were compared."""
         if not self.present:
             return ()
-        return (*((self.broken,) if self.broken else ()), *self._altered, *self._finality(), *self._missing())
+        of_run = (found for found in (self.broken, self.run_json) if found)
+        return (*of_run, *self._altered, *self._finality(), *self._missing())
 
     def not_sealed_yet(self) -> tuple[str, ...]:
         """Return the attempts that a run which is not closed has not sealed."""
@@ -105,10 +117,10 @@ def read_seals(folder: Path) -> SealCheck:
     """Read the seals from the run's chain, up to the first event that does not hold.
 
     Raises:
-        RecordError: the chain cannot be read.
+        RecordError: the chain or `run.json` cannot be read.
     """
-    seals: dict[str, Seal] = {}
-    closed, broken, head = False, None, GENESIS
+    reader = _ChainReader(folder)
+    broken, head = None, GENESIS
     try:
         with (folder / EVENTS).open("rb") as file:
             for count, raw in enumerate(file, start=1):
@@ -118,19 +130,51 @@ def read_seals(folder: Path) -> SealCheck:
                     line = read_line(raw[:-1])
                 except BadLine:
                     line = None
-                if line is None or line.prev != head or line.seq != count or line.computed() != line.hash:
-                    broken = AlteredRecord(f"{EVENTS}:{count}", None, "breaks the hash chain that seals the records")
+                problem = "breaks the hash chain that seals the records"
+                if line is not None and line.prev == head and line.seq == count and line.computed() == line.hash:
+                    head, problem = line.hash, reader.read(line)
+                if problem:
+                    broken = AlteredRecord(f"{EVENTS}:{count}", None, problem)
                     break
-                head = line.hash
-                if line.type == AttemptSealed.type:
-                    value = from_json(line.payload)
-                    seals[value["attempt_id"]] = Seal(value["record_sha256"], value["head"])
-                closed = line.type == RunClosed.type or (closed and line.type == RunReduced.type)
     except FileNotFoundError:
         pass
     except OSError as error:
         raise RecordError.of("read", folder / EVENTS, error) from error
-    return SealCheck(seals, present=head != GENESIS or broken is not None, closed=closed, broken=broken)
+    present = head != GENESIS or broken is not None
+    return SealCheck(reader.seals, present, reader.closed, broken, reader.run_json, reader.reduced)
+
+
+class _ChainReader:
+    """Collects the seals from the events of a run's chain."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.seals: dict[str, Seal] = {}
+        self.closed = False
+        self.run_json: AlteredRecord | None = None
+        self.reduced: frozenset[str] = frozenset()
+
+    def read(self, line: Line) -> str:
+        """Read one event and return why it cannot be part of the chain; empty if it can."""
+        if self.closed and line.type not in {RunResumed.type, RunReduced.type}:
+            return "follows the closing record of the run"
+        self.closed = line.type == RunClosed.type or (self.closed and line.type == RunReduced.type)
+        if line.type == RunReduced.type:
+            self.reduced = frozenset(self.seals)
+        elif line.type == RunOpened.type:
+            self._compare_run_json(line)
+        elif line.type == AttemptSealed.type:
+            value = from_json(line.payload)
+            seal = Seal(*(value.get(name) for name in Seal._fields))
+            if None in seal or seal.attempt_id in self.seals:
+                return "is not a seal of its own"
+            self.seals[seal.attempt_id] = seal
+        return ""
+
+    def _compare_run_json(self, line: Line) -> None:
+        expected, data = from_json(line.payload).get("run_json_sha256"), content(self._folder / RUN_JSON)
+        if expected and data is not None and sha256_hex(data) != expected:
+            self.run_json = AlteredRecord(RUN_JSON, None, "differs from when the run was opened")
 
 
 def altered_records(folder: Path) -> tuple[AlteredRecord, ...]:
@@ -158,6 +202,20 @@ def altered_records(folder: Path) -> tuple[AlteredRecord, ...]:
     except OSError as error:
         raise RecordError.of("read", folder / ATTEMPTS, error) from error
     return (*seals.altered(), *malformed)
+
+
+def altered_evidence(folder: Path, record: AttemptRecord, seal: Seal, *, reduced: bool) -> AlteredRecord | None:
+    """Compare the log and all files of one attempt with its seal, and return the first difference.
+
+    Nothing is compared if the folder of the attempt is missing: then no report can show anything of it.
+    """
+    if not (folder / seal.task_dir).exists():
+        return None
+    audit = audit_attempt(folder, AttemptSealed(**seal._asdict()), record, AuditTerms(None, reduced=reduced))
+    if not audit.problems:
+        return None
+    problem = audit.problems[0]
+    return AlteredRecord(problem.place, record.attempt_id, f"is {problem.kind}: {problem.message}")
 
 
 def _record(number: int, attempt_id: str, why: str) -> AlteredRecord:

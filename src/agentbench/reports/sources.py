@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.text import printable
+from agentbench.record.naming import RUN_JSON
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
-from agentbench.record.seals import AlteredRecord
+from agentbench.record.seals import AlteredRecord, SealCheck, altered_evidence
 from agentbench.reports.csv_results import read_deviations, read_results
 from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
 from agentbench.statistics.comparability import Identity
@@ -36,6 +37,8 @@ class Run:
     """Records that differ from their seals, and a break of the chain that seals them."""
     unsealed: frozenset[str] = frozenset()
     """Attempts without a seal: of a run without a chain, or not sealed yet."""
+    seals: SealCheck | None = None
+    """The seals of its attempts."""
 
     def mark(self, line: str, name: str = "") -> str:
         """Return the first line of a report, preceded by what was altered. `name` tells one of several runs."""
@@ -46,7 +49,7 @@ class Run:
         if self.unsealed:
             counted = "" if len(self.unsealed) >= len(self.rows) else f"{len(self.unsealed)} "
             return f"{line} [{counted}NOT SEALED{of_run.upper()}]"
-        return line
+        return f"{line} [NOT CLOSED{of_run.upper()}]" if self.seals and not self.seals.closed else line
 
     def mark_attempt(self, attempt_id: str, line: str) -> str:
         """Return the verdict of one attempt, preceded by how its record was altered."""
@@ -61,7 +64,19 @@ class Run:
 
     @cached_property
     def _alterations(self) -> Mapping[str | None, AlteredRecord]:
-        return {record.attempt_id: record for record in reversed(self.altered)}
+        return {record.attempt_id: record for record in reversed(self.altered) if record.place != RUN_JSON}
+
+    def with_audit(self, records: Iterable[AttemptRecord]) -> Run:
+        """Return the run with the evidence files of these attempts compared with their seals too. Reads all of them."""
+        seals = self.seals
+        if seals is None:
+            return self
+        found = [
+            altered_evidence(self.path, record, seal, reduced=record.attempt_id in seals.reduced)
+            for record in records
+            if (seal := seals.seals.get(record.attempt_id)) is not None
+        ]
+        return replace(self, altered=(*self.altered, *filter(None, found)))
 
     @cached_property
     def finals(self) -> tuple[AttemptRecord, ...]:
@@ -143,6 +158,7 @@ def open_run(path: Path) -> Run:
         records.superseded,
         seals.altered(),
         frozenset(seals.not_sealed_yet() if seals.present else (row.attempt_id for row in records.finals)),
+        seals if seals.present else None,
     )
 
 
