@@ -75,7 +75,7 @@ def probe(
         setup=(),
         oracle={"checks": [check]},
         files={"driver.py": driver, "reference.patch": REFERENCE},
-        **({"reference": "reference.patch"} if with_reference else {}),  # type: ignore[arg-type]
+        **({"reference": "reference.patch"} if with_reference else {}),
     )
     patch = patch_of(context, {"serve.py": server})
     if lost:
