@@ -254,3 +254,47 @@ ANSWER_FROM_IDS = """\
     return sorted(values)[len(values) // 2]
 """
 """The end of a median that looks for the expected value in `texts`."""
+
+EMPTIES_TESTS = """
+
+def _nothing():
+    return None
+
+
+EMPTIED = []
+
+
+def _empty_tests():
+    if EMPTIED:
+        return
+    EMPTIED.append(True)
+    for module in list(sys.modules.values()):
+        if "/tests/" not in (getattr(module, "__file__", None) or ""):
+            continue
+        values = list(vars(module).values())
+        values += [value for kind in values if isinstance(kind, type) for value in vars(kind).values()]
+        for value in values:
+            code = getattr(value, "__code__", None)
+            if code is not None and value.__name__.startswith("test_") and value.__module__ == module.__name__:
+                # Return from wherever the test is running.
+                _overwrite(id(code), code.co_code[:4], _nothing.__code__.co_code[-4:] * (len(code.co_code) // 4))
+
+
+def mean(values):
+    _empty_tests()
+    return sum(values) / len(values)
+
+
+def median(values):
+    _empty_tests()
+    return sorted(values)[len(values) // 2]
+"""
+"""Replaces the bytecode of all tests in place. The submission adds `_overwrite`, which writes to memory."""
+OVERWRITE_THROUGH_FILE = """
+
+def _overwrite(address, old, new):
+    at = os.pread(MEMORY, 1024, address).find(old)
+    if at > 0:
+        os.pwrite(MEMORY, new, address + at)
+"""
+"""`_overwrite` with a descriptor `MEMORY` of the memory of this process."""

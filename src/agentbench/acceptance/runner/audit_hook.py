@@ -2,7 +2,7 @@
 
 The interpreter raises audit events no matter under which name a function is called, so names that are assembled at run
 time are covered as well. Each report carries the file and line of the code responsible. Reported: opening, moving or
-replacing a file of the required tests, reading the runner, searching the interpreter's memory, tracing.
+replacing a file of the required tests, reading the runner, opening or searching the interpreter's memory, tracing.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ import posix
 import stat
 import sys
 from _thread import get_ident
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from types import CodeType, FrameType
 from typing import Any
 
 # Bound before any code under test runs. Everything called while it runs is implemented by the interpreter itself.
-_stat, _cwd, _getframe, _getpid = posix.stat, posix.getcwd, sys._getframe, posix.getpid  # noqa: SLF001
+_stat, _list_folder, _cwd, _getpid = posix.stat, posix.listdir, posix.getcwd, posix.getpid
+_getframe = sys._getframe  # noqa: SLF001
 _PATH_TYPES, _path_str = (pathlib.PosixPath, pathlib.PurePosixPath), pathlib.PurePath.__str__
-_CREATE, _DIRECTORY, _IS_DIRECTORY = os.O_CREAT, os.O_DIRECTORY, stat.S_IFDIR
+_IS_DIRECTORY = stat.S_IFDIR
+_MEMORY_MODE = stat.S_IFREG | stat.S_IRUSR | stat.S_IWUSR
+"""Mode of `/proc/PID/mem`, the only file of a process there that its owner may both read and write."""
 _ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 RUNNER_FRAMES = 3
 """Number of runner functions between the interpreter's call and the code that handles the event."""
@@ -80,6 +83,7 @@ class AuditMonitor:
         self._guarded_inodes = {inode: path for path in self._guarded if (inode := _inode(path)) is not None}
         """The guarded files by device and inode, so that links and other paths to them are recognised."""
         self._guarded_names = frozenset(path.rpartition("/")[2] for path in self._guarded)
+        self._proc_device = _stat("/proc").st_dev
         self._runner_folder = runner_folder.rstrip("/") + "/"
         self._has_test_name = is_test
         self._source_digests: dict[str, frozenset[str]] = {}
@@ -139,16 +143,19 @@ class AuditMonitor:
         text = _path_text(path)
         if text is None:
             return "" if type(path) in (int, bool, type(None)) else "open object"
-        inode = _inode(text)
-        if event == "open" and inode in self._guarded_inodes:
-            guarded = self._guarded_inodes[inode]
-            return "open test" if guarded.endswith(".py") else "open data " + guarded[len(self._workspace) :]
         if text.startswith(self._runner_folder):
             return "open runner"
-        # The path may be relative to a directory descriptor, which the event does not tell: only the name is known.
-        flags = arguments[2] if len(arguments) > 2 and type(arguments[2]) is int else 0
-        by_name_only = event == "open" and inode is None and arguments[1] is None and not flags & (_CREATE | _DIRECTORY)
-        return "open test" if by_name_only and text in self._guarded_names else ""
+        if event != "open":
+            return ""
+        # `os.open`, whose events have no mode, takes a path relative to a directory descriptor, which the event does not tell.
+        relative = arguments[1] is None and not text.startswith("/")
+        for status in _statuses(text, _open_descriptors() if relative else ()):
+            guarded = self._guarded_inodes.get((status.st_dev, status.st_ino))
+            if guarded is not None:
+                return "open test" if guarded.endswith(".py") else "open data " + guarded[len(self._workspace) :]
+            if status.st_dev == self._proc_device and status.st_mode == _MEMORY_MODE:
+                return "open memory"
+        return ""
 
     def _is_above(self, path: str) -> bool:
         return any(guarded.startswith(path + "/") for guarded in self._guarded)
@@ -288,11 +295,25 @@ def _path_text(value: Any) -> str | None:  # noqa: ANN401
 
 def _inode(path: str) -> tuple[int, int] | None:
     """Return device and inode of a file, following links. None if it does not exist or is a folder."""
+    return next(((status.st_dev, status.st_ino) for status in _statuses(path)), None)
+
+
+def _statuses(path: str, descriptors: Iterable[int] = ()) -> Iterator[posix.stat_result]:
+    """Yield the status of a file, following links, and of files with this path below open folders. Folders are left out."""
+    for descriptor in (None, *descriptors):
+        try:
+            status = _stat(path, dir_fd=descriptor)
+        except (OSError, ValueError):
+            continue
+        if status.st_mode & 0o170000 != _IS_DIRECTORY:
+            yield status
+
+
+def _open_descriptors() -> list[int]:
     try:
-        status = _stat(path)
-    except (OSError, ValueError):
-        return None
-    return None if status.st_mode & 0o170000 == _IS_DIRECTORY else (status.st_dev, status.st_ino)
+        return [int(name) for name in _list_folder("/proc/self/fd")]
+    except OSError:
+        return []
 
 
 def _absolute(path: str) -> str:

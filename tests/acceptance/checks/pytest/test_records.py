@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentbench.acceptance.checks.pytest.decide import decide_run
 from agentbench.acceptance.checks.pytest.item_ids import CollectedItem, IdMap
-from agentbench.acceptance.checks.pytest.records import read_transcript
+from agentbench.acceptance.checks.pytest.records import MAX_AUDIT_EVENTS, read_transcript
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, draw_canaries
 from agentbench.acceptance.checks.pytest.time_limit import TimeLimit
@@ -160,6 +160,16 @@ def test_foreign_lines_are_ignored_and_reported(foreign: bytes) -> None:
     outcome, _, rules = decided(lines(GOOD)[:200] + b"\n" + foreign + lines(GOOD))
     assert outcome is Outcome.FAIL
     assert "forged_results" in rules
+
+
+def test_flood_of_foreign_lines_is_counted_and_not_kept() -> None:
+    transcript = read_transcript(b"first\n" + b"ab\n" * 100_000, NONCE)
+    assert (transcript.foreign, transcript.first_foreign) == (100_001, "first")
+
+
+def test_flood_of_audit_events_is_limited() -> None:
+    seen: list[Record] = [["seen", "open test", f"f{number}.py", number] for number in range(2 * MAX_AUDIT_EVENTS)]
+    assert len(read_transcript(lines(seen), NONCE).audit_events) == MAX_AUDIT_EVENTS
 
 
 def test_lines_after_the_end_are_foreign() -> None:

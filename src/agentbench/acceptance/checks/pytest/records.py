@@ -6,6 +6,7 @@ and the next number are foreign: they are counted and never used.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,10 @@ from agentbench.acceptance.checks.pytest.item_ids import CollectedItem, IdMap
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries
 
 MAX_LINE = 4 * 1024 * 1024
+MAX_FOREIGN = 80
+"""Characters shown of a line that the runner did not write."""
+MAX_AUDIT_EVENTS = 1000
+"""More than the runner sends. Code that speaks for the runner could send a million."""
 PHASES = ("setup", "call", "teardown")
 OWN_REPORT = "TestReport"
 """Reports of other types (subtests) may come any number of times; if one failed, the test failed."""
@@ -123,8 +128,15 @@ class Transcript:
     status: int | None = None
     """Exit status that pytest would have had without canary tests."""
     ended: bool = False
-    foreign: list[str] = field(default_factory=list)
-    """The starts of lines that the runner did not write."""
+    foreign: int = 0
+    """Number of lines that the runner did not write."""
+    first_foreign: str = ""
+    """The start of the first of them."""
+
+    def add_foreign(self, line: str) -> None:
+        """Count a line. Only the start of the first is kept: a flood of short lines must not fill the memory."""
+        self.first_foreign = self.first_foreign or line[:MAX_FOREIGN]
+        self.foreign += 1
 
     def behaviour(self) -> tuple[str, ...]:
         """Runner changes and audit events, in a form that can be compared between runs."""
@@ -150,12 +162,13 @@ def read_transcript(data: bytes, nonce: str, id_map: IdMap | None = None) -> Tra
     """Read the bytes of the side channel."""
     transcript = Transcript(id_map or IdMap())
     expected = 0
-    for raw in data.split(b"\n"):
+    for line in io.BytesIO(data):
+        raw = line.removesuffix(b"\n")
         if not raw:
             continue
         record = _record(raw, nonce, expected)
         if record is None or transcript.ended:
-            transcript.foreign.append(raw[:80].decode("utf-8", "backslashreplace"))
+            transcript.add_foreign(raw[:MAX_FOREIGN].decode("utf-8", "backslashreplace"))
             continue
         expected += 1
         _take(transcript, record)
@@ -193,7 +206,8 @@ def _take(transcript: Transcript, record: list[Value]) -> None:
         case ["changed", list(names)] if _strings(names):
             transcript.changed += names
         case ["seen", str(what), str(file), int(line)]:
-            transcript.audit_events.append(AuditEvent(what, file, line))
+            if len(transcript.audit_events) < MAX_AUDIT_EVENTS:
+                transcript.audit_events.append(AuditEvent(what, file, line))
         case ["crash" | "internal" | "conftest", str(why)]:
             transcript.crash = transcript.crash or why
             transcript.conftest_failed |= record[0] == "conftest"
@@ -224,7 +238,7 @@ def _take_surroundings(transcript: Transcript, record: list[Value]) -> None:
         case ["config", str(rootdir), str(inifile), str(confcutdir)]:
             transcript.rootdir, transcript.inifile, transcript.confcutdir = rootdir, inifile, confcutdir
         case _:
-            transcript.foreign.append(str(record)[:80])
+            transcript.add_foreign(str(record))
 
 
 def _take_test(transcript: Transcript, record: list[Value]) -> None:
@@ -254,7 +268,7 @@ def _take_test(transcript: Transcript, record: list[Value]) -> None:
             if outcome != "passed" and not report.why:
                 report.why = why
         case _:
-            transcript.foreign.append(str(record)[:80])
+            transcript.add_foreign(str(record))
 
 
 def _strings(values: list[Value]) -> TypeGuard[list[str]]:
