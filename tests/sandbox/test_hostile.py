@@ -20,6 +20,17 @@ from agentbench.sandbox.protocol import Backend, Limits, Prepared, Sandbox
 from tests.sandbox.conftest import SPEC
 
 Run = Callable[..., Completed]
+FILL_NETWORK_BUFFERS = """
+import contextlib, socket
+server, held, sent = socket.create_server(("127.0.0.1", 0)), [], 0
+while sent < 200 << 20 and len(held) < 200:
+    client = socket.create_connection(server.getsockname())
+    held.append((client, server.accept()))
+    client.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True: sent += client.send(bytes(1 << 18))
+print(sent >> 20)
+"""
 
 BACKENDS = ["bwrap", "docker"]
 
@@ -338,6 +349,16 @@ class TestLimits:
             other.write(b"word\n")
             rest = other.wait()
             assert (rest.stdout.kept, rest.oom) == (b"got word\n", False)
+
+    def test_network_buffers_are_limited(self, backend: Backend, prepared: Prepared) -> None:
+        """All sandboxes and the host share one pool. Version 1 of cgroups does not count it as memory."""
+        if backend.name != "bwrap" or backend.limits().memory != "hard":
+            pytest.skip("the harness does not create the memory cgroup")
+        spec = replace(SPEC, limits=Limits(cpus=2, memory_mb=128, pids=32, disk_mb=32))
+        with backend.open(spec, prepared) as opened:
+            done = opened.run(Command(argv=("python3", "-"), stdin=FILL_NETWORK_BUFFERS.encode()))
+            assert done.oom or int(done.stdout.kept) < 160, done
+            assert opened.run(Command(line="echo alive")).stdout.kept == b"alive\n"
 
     def test_core_files_are_not_written(self, sh: Run) -> None:
         sh("ulimit -c unlimited; sh -c 'kill -SEGV $$'")

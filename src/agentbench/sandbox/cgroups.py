@@ -16,6 +16,8 @@ from pathlib import Path
 from agentbench.core.command import MIB
 from agentbench.sandbox.protocol import Limits
 
+SOCKET_BYTES = 64 * MIB
+"""Limit of network buffers in version 1, which does not charge them to memory: one sandbox must not take the host's share."""
 _PERIOD_US = 100_000
 _CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
 
@@ -82,6 +84,8 @@ def _settings_v1(hierarchy: Hierarchy, limits: Limits, memory_bytes: int) -> lis
         settings.append(("memory.limit_in_bytes", str(memory_bytes)))
         if (hierarchy.parent / "memory.memsw.limit_in_bytes").exists():
             settings.append(("memory.memsw.limit_in_bytes", str(memory_bytes)))
+        if (hierarchy.parent / "memory.kmem.tcp.limit_in_bytes").exists():
+            settings.append(("memory.kmem.tcp.limit_in_bytes", str(SOCKET_BYTES)))
     if "pids" in controllers:
         settings.append(("pids.max", str(limits.pids)))
     if "cpu" in controllers:
