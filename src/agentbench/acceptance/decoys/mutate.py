@@ -27,12 +27,14 @@ from agentbench.acceptance.decoys.exceptions import other_exceptions
 from agentbench.acceptance.decoys.literals import LiteralPart, literal_parts
 from agentbench.acceptance.decoys.places import Row, WrittenValue, written_values
 from agentbench.acceptance.decoys.shape import Versions, constants_of
-from agentbench.acceptance.decoys.source_file import Place, SourceFile, TestDef
+from agentbench.acceptance.decoys.source_file import Place, SourceFile, TestDef, names_in
 
 Kind = Literal["value", "exception", "condition"]
 _MAX_CANDIDATES, _MAX_DRAWN = 20, 100
 _SHARED_OTHERWISE = 0.2
 """Share of values that become values of another literal of the test."""
+_ANY_ORDER = frozenset({"assertCountEqual", "assertSetEqual", "set", "frozenset", "dict", "Counter", "sorted"})
+"""Names in assertions for which the order of elements may not matter."""
 _MIN_CONTAINED = 4
 """Shortest text to search for another one instead of it: shorter ones occur by chance."""
 _PATTERN_CHARACTERS = frozenset("\\|[]{}()*+?^$")
@@ -130,7 +132,7 @@ class _TestMutator:
                 rows.add(written.row)
                 known = by_row.get(written.row)
                 if known is None or known.kind == "condition":
-                    mutation = self._mutate_value(written.node) or known
+                    mutation = self._exchange(written.node, statement) or self._mutate_value(written.node) or known
                     by_row.update({} if mutation is None else {written.row: mutation})
         whole = by_row.pop(None, None)
         tables = {row[0] for row in by_row if row is not None}
@@ -170,6 +172,28 @@ class _TestMutator:
                     plain = len(text) >= _MIN_CONTAINED and not _PATTERN_CHARACTERS.intersection(text)
                     return [WrittenValue(message)] if plain else []
         return []
+
+    def _exchange(self, value: ast.expr, statement: ast.stmt) -> Mutation | None:
+        """Exchange two elements of half of the lists: code could recognise others by elements that are not its input's."""
+        elements = value.elts if isinstance(value, ast.List | ast.Tuple) else []
+        if self._rng.random() < 1 / 2 or _ANY_ORDER & names_in(statement):
+            return None
+        constants = [element for element in elements if isinstance(element, ast.Constant)]
+        pairs = [
+            (left, right)
+            for left, right in itertools.combinations(constants[:_MAX_CANDIDATES], 2)
+            if type(left.value) is type(right.value) and left.value != right.value
+        ]
+        self._rng.shuffle(pairs)
+        exchanged = (self._with_exchanged(value, left, right) for left, right in pairs)
+        return self._replace(value, "value", self._versions(value, value).same(exchanged))
+
+    def _with_exchanged(self, value: ast.expr, left: ast.expr, right: ast.expr) -> str:
+        file = self._file
+        source, first, last = file.source, file.start(value), file.end(value)
+        before, between = source[first : file.start(left)], source[file.end(left) : file.start(right)]
+        after = source[file.end(right) : last]
+        return f"{before.decode()}{file.text(right)}{between.decode()}{file.text(left)}{after.decode()}"
 
     def _mutate_value(self, node: ast.expr) -> Mutation | None:
         """Change a random part of a value: code that knew which one could compute it honestly and fake the others."""
