@@ -49,7 +49,7 @@ from agentbench.workspace.diff.parse import parse
 
 LISTED = 20
 """Restored or dropped paths that get a finding of their own."""
-MAX_BEFORE = 2 * 1024 * 1024
+MAX_BEFORE = 16 * 1024 * 1024
 
 
 def grade(patch: bytes, context: GradingContext, *, problem: str | None = None, decoys: bool = True) -> Acceptance:

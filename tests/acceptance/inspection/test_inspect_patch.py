@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -211,7 +212,10 @@ def test_unchanged_lines_are_ignored() -> None:
     patch = b"--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,3 @@\n import os\n os._exit(0)\n+x = 1\n"
     content = b"import os\nos._exit(0)\nx = 1\n"
     inspected = InspectedPatch(
-        parse(patch), [FileWrite(b"a.py", content=content)], {b"a.py": b""}, frozenset({b"a.py"})
+        parse(patch),
+        [FileWrite(b"a.py", content=content)],
+        {b"a.py": b"import os\nos._exit(0)\n"},
+        frozenset({b"a.py"}),
     )
     assert inspect(inspected) == ()
 
@@ -369,3 +373,33 @@ def test_code_moved_between_files_is_only_noted(line: str, severity: str) -> Non
     before = {b"a.py": b"x = 1\n    caller = frame.f_locals\n"}
     findings = inspect(InspectedPatch(parse(removal + addition), writes, before, frozenset({b"a.py"})))
     assert [(finding.path, finding.severity) for finding in findings] == [("b.py", severity)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a.f_locals\n" * 30_000, id="many lines"),
+        pytest.param(("x = inspect.stack()" + "[4]" * 900 + "\n") * 20, id="deep expressions"),
+    ],
+)
+def test_work_grows_with_the_size_of_the_file(text: str) -> None:
+    started = time.process_time()
+    assert any(finding.rule == "frame_walking" for finding in inspect_files({"src/toy/core.py": text}))
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.req("G-03a")
+def test_false_line_numbers_hide_nothing() -> None:
+    patch = parse(b"--- a/a.py\n+++ b/a.py\n@@ -1 +9000,2 @@\n x = 1\n+x.f_locals\n")
+    content = b"x = 1\nx.f_locals\n"
+    writes = [FileWrite(b"a.py", content=content)]
+    (finding,) = inspect(InspectedPatch(patch, writes, {b"a.py": b"x = 1\n"}, frozenset({b"a.py"})))
+    assert (finding.rule, finding.severity, finding.line) == ("frame_walking", "gate", 2)
+
+
+@pytest.mark.req("G-03a")
+@pytest.mark.parametrize(
+    "line", ["# coding: unicode_escape\n\\n\\nx.f_locals\n", "# coding: utf-7\n+AAoACg-x.f_locals\n"]
+)
+def test_line_ends_in_an_encoding_hide_nothing(line: str) -> None:
+    assert [rule for rule, _ in gating_rules(line)] == ["frame_walking"]

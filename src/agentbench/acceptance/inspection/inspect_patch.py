@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import io
 import posixpath
 import re
 import sys
+import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ from agentbench.verdict.review import COMPILED_FILE
 from agentbench.workspace.diff.compare import Globs
 from agentbench.workspace.diff.events import path_text
 from agentbench.workspace.diff.file_patch import REMOVE, FilePatch
+from agentbench.workspace.diff.line_diff import LineDiff, split_lines
 
 MAX_FINDINGS = 50
 MIN_MOVED_LINE = 8
@@ -42,6 +45,8 @@ _STATEMENTS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, 
 """Statements that only Python has: JSON and tables can be parsed as expressions too."""
 _MAY_BE_PYTHON = re.compile(rb"(?:^|[\r\n])[ \t\f]*(?:async|def|class|import|from)\b|\blambda\b")
 """Matches a possible start of such a statement. Files without a match, such as large tables, are not parsed."""
+PLAIN_ENCODINGS = frozenset({"utf-8", "utf-8-sig", "ascii", "us-ascii", "iso-8859-1"})
+"""Encodings, as `tokenize` calls them, in which a line end is one byte and no other bytes become one."""
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 IMPORT_ROOTS = frozenset({b"", b"src", b"lib", b"python", *TEST_FOLDERS})
 
@@ -81,10 +86,12 @@ def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
     # A module that product code imports is product code, whatever it is called.
     disguised = any(_imports_tests(content) for patch, content in sources if not _is_test(patch.path))
     disguised |= any(_links_to_tests(write) for write in inspected.writes)
+    diff = LineDiff()
     for patch, content in sources:
         before = inspected.before.get(patch.old_path, b"")
-        added = {number for number, _ in patch.added_lines()} or set(range(1, content.count(b"\n") + 2))
+        added = _added_lines(before, content, diff)
         matches = list(_code_matches(patch.path, content, added, is_test=_is_test(patch.path) and not disguised))
+        lines = content.split(b"\n")
         counts_before = (
             Counter() if all(match.token for match in matches) else _matches_without_token(before, patch.path)
         )
@@ -95,12 +102,12 @@ def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
                 not match.token
                 and 0 < counts_after[match.rule, match.detail] <= counts_before[match.rule, match.detail]
             )
-            known |= not match.last_line and _line(content, match.line) in removed
+            known |= not match.last_line and _line(lines, match.line) in removed
             known |= (is_about_testing or _is_test_support(patch.path)) and match.rule in {
                 "runner_internals",
                 "skip_from_source",
             }
-            findings.append(_finding(patch.path, match, content, known=known))
+            findings.append(_finding(patch.path, match, lines, known=known))
     findings.sort(key=lambda finding: finding.severity != "gate")
     if len(findings) > MAX_FINDINGS:
         rest = Finding("more_findings", "note", f"{len(findings) - MAX_FINDINGS} more findings not shown")
@@ -131,19 +138,40 @@ def _matches_without_token(content: bytes, path: bytes) -> Counter[tuple[str, st
     return Counter((match.rule, match.detail) for match in matches if not match.token)
 
 
-def _line(content: bytes, number: int) -> bytes:
-    lines = content.split(b"\n")
+def _added_lines(before: bytes, content: bytes, diff: LineDiff) -> Sequence[int]:
+    """Return the numbers of the lines that are not in the base repository, in order.
+
+    They are computed from both contents: the line numbers in a patch are what its author wrote. If lines were only
+    removed, or the encoding of the source may turn other bytes into line ends, every line counts.
+    """
+    every_line = range(1, len(content) + 2)
+    if not _has_plain_lines(content):
+        return every_line
+    regions = diff.regions(split_lines(before), split_lines(content))
+    return [number for _, _, first, end in regions for number in range(first + 1, end + 1)] or every_line
+
+
+def _has_plain_lines(content: bytes) -> bool:
+    """Return whether Python sees the same lines in the source as in its bytes: not so in UTF-7 or with escapes."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except SyntaxError:
+        return True  # not Python, or not parsed
+    return encoding in PLAIN_ENCODINGS
+
+
+def _line(lines: Sequence[bytes], number: int) -> bytes:
     return lines[number - 1].strip() if 0 < number <= len(lines) else b""
 
 
-def _finding(path: bytes, match: RuleMatch, content: bytes, *, known: bool) -> Finding:
+def _finding(path: bytes, match: RuleMatch, lines: Sequence[bytes], *, known: bool) -> Finding:
     return Finding(
         rule=match.rule,
         severity="note" if known or not match.gating else "gate",
         detail=match.detail,
         path=path_text(path)[0],
         line=match.line,
-        excerpt=_line(content, match.line)[:200].decode("utf-8", "backslashreplace"),
+        excerpt=_line(lines, match.line)[:200].decode("utf-8", "backslashreplace"),
     )
 
 
@@ -312,18 +340,19 @@ def _is_python(path: bytes, content: bytes) -> bool:
     return tree is not None and any(isinstance(node, _STATEMENTS) for node in ast.walk(tree))
 
 
-def _code_matches(path: bytes, content: bytes, added: set[int], *, is_test: bool) -> Iterator[RuleMatch]:
+def _code_matches(path: bytes, content: bytes, added: Sequence[int], *, is_test: bool) -> Iterator[RuleMatch]:
     tree = _tree(content)
     matches: Iterable[RuleMatch]
     if tree is not None:
         matches = _renumber_lines(content, find_tampering(tree, script=_is_script(path, content)))
     else:
         detail = "could not be parsed, only searched for suspicious words"
+        numbers = frozenset(added)
         whole = enumerate(content.decode("utf-8", "replace").split("\n"), 1)
         lines = ((number, part) for number, line in whole for part in line.split("\r"))
         matches = [
-            RuleMatch("not_inspected", min(added, default=1), detail, "", gating=False),
-            *search_words((number, line) for number, line in lines if number in added),
+            RuleMatch("not_inspected", added[0], detail, "", gating=False),
+            *search_words((number, line) for number, line in lines if number in numbers),
         ]
     for match in matches:
         # The agent's own tests may skip, fail and compare as they like.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -25,8 +26,10 @@ class RuleMatch:
     last_line: int = 0
     """Last line of the place, if it spans several lines."""
 
-    def touches(self, lines: Collection[int]) -> bool:
-        return any(self.line <= line <= max(self.line, self.last_line) for line in lines)
+    def touches(self, lines: Sequence[int]) -> bool:
+        """Return whether the place has one of these lines, which are in order."""
+        index = bisect_left(lines, self.line)
+        return index < len(lines) and lines[index] <= max(self.line, self.last_line)
 
 
 def dotted(node: ast.expr) -> list[str]:

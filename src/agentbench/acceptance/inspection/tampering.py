@@ -51,9 +51,10 @@ def find_tampering(tree: ast.Module, *, script: bool) -> Iterator[RuleMatch]:
     unused_strings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings and the like
     reads_frames = any(isinstance(node, ast.Attribute) and node.attr in FRAME_CONTENTS for node in nodes)
     fallbacks = _import_fallbacks(nodes)
+    with_context = _with_context_calls(nodes)
     for node in nodes:
         yield from _runner_imports(node, in_fallback=id(node) in fallbacks)
-        yield from _frames(node, reads_frames=reads_frames)
+        yield from _frames(node, reads_frames=reads_frames, with_context=with_context)
         yield from _comparisons(node)
         yield from _names_as_text(node)
         yield from _executed_data(node)
@@ -146,8 +147,8 @@ def _changes_runner(node: ast.AST, *, in_fallback: bool) -> Iterator[RuleMatch]:
 # --- frames and memory ------------------------------------------------------------------------------------------------
 
 
-def _frames(node: ast.AST, *, reads_frames: bool) -> Iterator[RuleMatch]:
-    if _reads_source_line(node):
+def _frames(node: ast.AST, *, reads_frames: bool, with_context: set[int]) -> Iterator[RuleMatch]:
+    if _reads_source_line(node, with_context):
         yield RuleMatch(
             "frame_walking", node.lineno, "reads the source line of its caller", "code_context", gating=True
         )
@@ -166,16 +167,26 @@ def _frames(node: ast.AST, *, reads_frames: bool) -> Iterator[RuleMatch]:
             yield RuleMatch("frame_walking", node.lineno, detail, name, gating=False)
 
 
-def _reads_source_line(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Subscript]:
+def _with_context_calls(nodes: Sequence[ast.AST]) -> set[int]:
+    """Return the ids of nodes that contain a call of `inspect.stack()` and the like, in one pass over all nodes."""
+    found: set[int] = set()
+    for node in reversed(nodes):  # parents come before their children
+        is_call = isinstance(node, ast.Call) and (dotted(node.func) or [""])[-1] in CONTEXT_CALLS
+        if is_call or (found and any(id(child) in found for child in ast.iter_child_nodes(node))):
+            found.add(id(node))
+    return found
+
+
+def _reads_source_line(node: ast.AST, with_context: set[int]) -> TypeGuard[ast.Attribute | ast.Subscript]:
     """Match `inspect.stack()[1].code_context`, or the same by index."""
     if isinstance(node, ast.Attribute):
         return node.attr == "code_context"
-    if not (
-        isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == CONTEXT_INDEX
-    ):
-        return False
-    calls = [call for call in ast.walk(node.value) if isinstance(call, ast.Call)]
-    return any((dotted(call.func) or [""])[-1] in CONTEXT_CALLS for call in calls)
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Constant)
+        and node.slice.value == CONTEXT_INDEX
+        and id(node.value) in with_context
+    )
 
 
 def _names_as_text(node: ast.AST) -> Iterator[RuleMatch]:
