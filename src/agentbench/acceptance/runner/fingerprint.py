@@ -17,7 +17,7 @@ MAX_FILE_BYTES = 1 << 28
 
 
 def digest(path: str) -> str:
-    """Return the digest of a file, a link or a whole folder without its bytecode, which is made from the rest.
+    """Return the digest of a file, a link or a whole folder. Bytecode counts: Python may run it without its source.
 
     Files that cannot be read, or would block, get a text in place of a digest: the build left them like that.
     """
@@ -27,8 +27,7 @@ def digest(path: str) -> str:
             whole.update(b"link " + os.fsencode(os.readlink(path)))  # noqa: PTH115
         elif os.path.isdir(path):  # noqa: PTH112
             for name in sorted(os.listdir(path)):  # noqa: PTH208
-                if name != "__pycache__":
-                    whole.update(os.fsencode(name) + b" " + digest(path + "/" + name).encode())
+                whole.update(os.fsencode(name) + b" " + digest(path + "/" + name).encode())
         elif os.path.isfile(path) and os.path.getsize(path) <= MAX_FILE_BYTES:  # noqa: PTH113, PTH202
             with open(path, "rb") as file:  # noqa: PTH123
                 for block in iter(lambda: file.read(1 << 20), b""):

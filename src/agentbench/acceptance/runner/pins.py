@@ -6,12 +6,15 @@ holds nothing of the recorder.
 
 from __future__ import annotations
 
+import importlib._bootstrap_external as import_system
 import importlib.metadata
+import os.path
 import pathlib
 from collections.abc import Callable, Iterable
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
+import _pytest.assertion.rewrite as rewriting
 import _pytest.config as configuration
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
@@ -95,3 +98,21 @@ def pin_rewriting(job: Job, trusted_paths: list[str]) -> None:
         return PathFinder.find_spec(name, trusted_paths if path is None and name in pinned else path)
 
     AssertionRewritingHook._find_spec = staticmethod(find_spec)  # type: ignore[assignment]  # noqa: SLF001
+
+
+def ignore_bytecode(workspace: str, trusted_paths: list[str]) -> None:
+    """Compile modules of the workspace from source: a build or code under test can write bytecode for tests and helpers.
+
+    Bytecode of installed packages is used, also if they are in the workspace.
+    """
+    find_bytecode = import_system.cache_from_source
+    installed = tuple(path.rstrip("/") + "/" for path in trusted_paths)
+
+    def cache_from_source(path: Any, *args: Any, **options: Any) -> str:  # noqa: ANN401
+        file = os.path.abspath(path)  # noqa: PTH100
+        if file.startswith(workspace.rstrip("/") + "/") and not file.startswith(installed):
+            raise NotImplementedError  # to the import system: this interpreter has no bytecode files
+        return find_bytecode(path, *args, **options)
+
+    import_system.cache_from_source = cache_from_source
+    rewriting._read_pyc = lambda *_: None  # noqa: SLF001

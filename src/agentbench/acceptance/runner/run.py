@@ -107,6 +107,7 @@ def prepare() -> Callable[..., int]:
         return seal(lambda *_: status)  # type: ignore[no-any-return]
     os.chdir(job["cwd"])
     pins, session, reentrancy_guard = load("pins"), load("session"), load("reentrancy_guard")
+    pins.ignore_bytecode(job["workspace"], trusted_paths)
     if job["mode"] == "survey":
         send("names", importable_names(trusted_paths))
         base_interpreter = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
