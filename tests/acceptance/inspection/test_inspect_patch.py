@@ -403,3 +403,12 @@ def test_false_line_numbers_hide_nothing() -> None:
 )
 def test_line_ends_in_an_encoding_hide_nothing(line: str) -> None:
     assert [rule for rule, _ in gating_rules(line)] == ["frame_walking"]
+
+
+@pytest.mark.req("G-03a")
+def test_copied_file_excuses_nothing() -> None:
+    header = b"diff --git a/a.py b/b.py\ncopy from a.py\ncopy to b.py\n--- a/a.py\n+++ b/b.py\n"
+    patch = parse(header + b"@@ -1 +1,2 @@\n x.f_locals\n+y.f_locals\n")
+    writes = [FileWrite(b"b.py", content=b"x.f_locals\ny.f_locals\n")]
+    findings = inspect(InspectedPatch(patch, writes, {b"a.py": b"x.f_locals\n"}, frozenset({b"a.py"})))
+    assert [finding.severity for finding in findings] == ["gate", "gate"]

@@ -30,7 +30,7 @@ from agentbench.tree.entry import FileWrite
 from agentbench.verdict.review import COMPILED_FILE
 from agentbench.workspace.diff.compare import Globs
 from agentbench.workspace.diff.events import path_text
-from agentbench.workspace.diff.file_patch import REMOVE, FilePatch
+from agentbench.workspace.diff.file_patch import REMOVE, FilePatch, Op
 from agentbench.workspace.diff.line_diff import LineDiff, split_lines
 
 MAX_FINDINGS = 50
@@ -88,7 +88,8 @@ def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
     disguised |= any(_links_to_tests(write) for write in inspected.writes)
     diff = LineDiff()
     for patch, content in sources:
-        before = inspected.before.get(patch.old_path, b"")
+        # A copy is a new file: what it was copied from excuses nothing.
+        before = b"" if patch.op is Op.COPY else inspected.before.get(patch.old_path, b"")
         added = _added_lines(before, content, diff)
         matches = list(_code_matches(patch.path, content, added, is_test=_is_test(patch.path) and not disguised))
         lines = content.split(b"\n")
