@@ -1,7 +1,7 @@
 """Known cheats that pass in one process with the tests, and probes that stop them.
 
 A submission in `surviving/` that no longer passes belongs to `cheating/`. Those in `past_decoys/` pass even if the task has a
-reference. docs/explanation/assurance.md lists each of them.
+reference. docs/explanation/limits.md lists each of them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_survivors_in_process_are_documented(tasks: TaskFactory, tmp_path: Path,
     _, result = graded(tasks, tmp_path, submission)
     assert result.accepted, describe(result)
     assert result.checks[0].decided.assurance is Assurance.PER_TEST
-    page = Path(__file__).parents[2] / "docs" / "explanation/assurance.md"
+    page = Path(__file__).parents[2] / "docs" / "explanation/limits.md"
     assert f"`{submission.name}`" in page.read_text(encoding="utf-8")
 
 
@@ -66,7 +66,7 @@ def test_survivors_of_decoys_are_documented(tasks: TaskFactory, tmp_path: Path, 
     result = grade(patch_of(context, submission.changes), context)
     assert result.accepted, describe(result)
     assert "of them failed as expected" in result.checks[0].decided.why
-    page = Path(__file__).parents[2] / "docs" / "explanation/assurance.md"
+    page = Path(__file__).parents[2] / "docs" / "explanation/limits.md"
     assert f"`{submission.name}`" in page.read_text(encoding="utf-8")
 
 
