@@ -23,11 +23,12 @@ from agentbench.acceptance.decoys.source_file import SourceFile
 
 @dataclass(frozen=True)
 class Pair:
-    """The real and a wrong literal, and the other literals of the test's file."""
+    """The real and a wrong literal, and the other literals of the file and of the test."""
 
     real: str
     wrong: str
     others: Counter[str]
+    in_test: Counter[str]
     words: Counter[str]
 
 
@@ -55,6 +56,10 @@ def occurs_elsewhere(text: str, pair: Pair) -> float:
     return float(pair.others[text])
 
 
+def occurs_elsewhere_in_the_test(text: str, pair: Pair) -> float:
+    return float(pair.in_test[text] > 0)
+
+
 def words_occur_elsewhere(text: str, pair: Pair) -> float:
     words = re.findall(r"[A-Za-z]{2,}", text)
     return sum(min(pair.words[word.lower()], 3) for word in words) / (len(words) or 1)
@@ -68,6 +73,7 @@ RULES: dict[str, Score] = {
     "smaller number": smaller,
     "rounder number": rounder,
     "occurs elsewhere": occurs_elsewhere,
+    "occurs elsewhere in test": occurs_elsewhere_in_the_test,
     "its words occur elsewhere": words_occur_elsewhere,
     "pronounceable": pronounceable,
 }
@@ -75,7 +81,13 @@ RULES: dict[str, Score] = {
 
 def combined(text: str, pair: Pair) -> float:
     """Decide by the first rule that sees a difference, the strongest one first."""
-    return words_occur_elsewhere(text, pair) * 100 + occurs_elsewhere(text, pair) * 10 + rounder(text, pair)
+    in_test = occurs_elsewhere_in_the_test(text, pair)
+    return (
+        in_test * 1000
+        + words_occur_elsewhere(text, pair) * 100
+        + occurs_elsewhere(text, pair) * 10
+        + rounder(text, pair)
+    )
 
 
 def pairs_of(source: bytes) -> Iterator[tuple[Mutation, Pair]]:
@@ -86,12 +98,23 @@ def pairs_of(source: bytes) -> Iterator[tuple[Mutation, Pair]]:
     tests = [place for place in file.functions if place[-1].startswith("test")]
     literals = Counter(file.text(node) for node in file.constants)
     words = Counter(word.lower() for text in literals.elements() for word in re.findall(r"[A-Za-z]{2,}", text))
-    for by_row in find_mutations(source, tests, "guess").values():
+    for place, by_row in find_mutations(source, tests, "guess").items():
+        constants = (node for part in file.functions[place].body for node in ast.walk(part))
+        in_test = Counter(file.text(node) for node in constants if isinstance(node, ast.Constant))
         for mutation in by_row.values():
             if mutation.kind == "value":
                 others = literals - Counter([mutation.original])
                 own = Counter(word.lower() for word in re.findall(r"[A-Za-z]{2,}", mutation.original))
-                yield mutation, Pair(mutation.original, mutation.replacements[0], others, words - own)
+                yield (
+                    mutation,
+                    Pair(
+                        mutation.original,
+                        mutation.replacements[0],
+                        others,
+                        in_test - Counter([mutation.original]),
+                        words - own,
+                    ),
+                )
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import unittest
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentbench.acceptance.decoys.mutate import apply_mutations, find_mutations
@@ -199,6 +199,7 @@ constants = st.recursive(
 
 
 @pytest.mark.req("G-01")
+@example(5e-324)
 @given(constants)
 def test_no_value_passes_its_decoys(value: object) -> None:
     source = f"def test_it():\n    assert value == {value!r}\n"
@@ -352,3 +353,17 @@ def test_names_that_are_also_used_otherwise_keep_their_value() -> None:
 def test_the_last_test_of_a_name_counts() -> None:
     source = "def test_it():\n    assert f() == 1\n\ndef test_it():\n    assert f() == 1\n    g()\n"
     assert first_decoy(source) is None
+
+
+@pytest.mark.req("G-01", "G-14")
+@pytest.mark.parametrize(
+    "line", ["assert 'Usage' in f()", "with pytest.raises(E, match='Usage'):\n        f()"], ids=["in", "match"]
+)
+def test_texts_that_are_searched_for_do_not_become_other_texts_of_the_file(line: str) -> None:
+    """An honest solution may print them as well."""
+    source = f"TEXTS = ['Error', 'Abort', 'Usage']\n\n\ndef test_it():\n    g('Error', 'Abort', 'Usage')\n    {line}\n"
+    for seed in range(20):
+        decoys = decoys_of(source, str(seed))
+        assert decoys
+        assert all(decoy.count("Error") == source.count("Error") for decoy in decoys)
+        assert all(decoy.count("Abort") == source.count("Abort") for decoy in decoys)

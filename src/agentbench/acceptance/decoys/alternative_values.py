@@ -18,6 +18,8 @@ _SMALL = 20
 """Numbers up to this one are drawn by how often tests expect them; larger ones change a digit."""
 _MAX_SIGNIFICANT = 3
 """Digits of a float that may change, so that no tolerance makes the two equal."""
+_TOLERANCE = 1e-4
+"""Relative difference below which two floats may be compared as equal."""
 _STATUS_CODES = (200, 201, 204, 301, 302, 304, 400, 401, 403, 404, 405, 409, 410, 422, 500, 502, 503)
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|[0-7]{1,3}|.)", re.DOTALL)
 _PREFIX = re.compile(r"[a-zA-Z]*(?=['\"])")
@@ -35,7 +37,8 @@ def other_literals(value: object, source: str, rng: random.Random) -> Iterator[s
     elif isinstance(value, int):
         yield from _other_integers(value, source, rng)
     elif isinstance(value, float):
-        yield from _other_floats(value, source, rng)
+        others = _other_floats(value, source, rng)
+        yield from (text for text in others if not math.isclose(float(text), value, rel_tol=_TOLERANCE))
     elif isinstance(value, str | bytes):
         yield from (text for text in _other_texts(source, rng) if _is_other_value(value, text))
         if not value:

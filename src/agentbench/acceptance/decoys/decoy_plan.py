@@ -22,7 +22,7 @@ from agentbench.core.errors import TaskError
 
 MAX_FAIL_TO_PASS, MAX_DECOYS_WITH_PASS_TO_PASS = 2000, 20
 """Maximum number of fail-to-pass ids with decoys. If there are few, pass-to-pass ids bring them to the second number."""
-VERSION = 14
+VERSION = 15
 """Raise this when tests are mutated differently or the fields of `DecoyPlan` change."""
 MAX_PLANS = 5
 """Number of plans to draw, each with fewer tests, until the reference behaves correctly in all runs."""

@@ -31,8 +31,10 @@ from agentbench.acceptance.decoys.source_file import Place, SourceFile, TestDef,
 
 Kind = Literal["value", "exception", "condition"]
 _MAX_CANDIDATES, _MAX_DRAWN = 20, 100
-_SHARED_OTHERWISE = 0.2
-"""Share of values that become values of another literal of the test."""
+_SHARED_OTHERWISE = 0.7
+"""How often a value becomes that of another literal of the test, if it has one. The rule "it occurs elsewhere in the test"
+of `tests/campaigns/guess_decoys.py` measures what this leaves to be seen.
+"""
 _ANY_ORDER = frozenset({"assertCountEqual", "assertSetEqual", "set", "frozenset", "dict", "Counter", "sorted"})
 """Names in assertions for which the order of elements may not matter."""
 _MIN_CONTAINED = 4
@@ -132,7 +134,7 @@ class _TestMutator:
                 rows.add(written.row)
                 known = by_row.get(written.row)
                 if known is None or known.kind == "condition":
-                    mutation = self._exchange(written.node, statement) or self._mutate_value(written.node) or known
+                    mutation = self._exchange(written.node, statement) or self._mutate_value(written) or known
                     by_row.update({} if mutation is None else {written.row: mutation})
         whole = by_row.pop(None, None)
         tables = {row[0] for row in by_row if row is not None}
@@ -158,7 +160,7 @@ class _TestMutator:
                     found = [WrittenValue(right)]
                 case ast.Compare(left=ast.Constant(value=str() | bytes() as text) as left, ops=[ast.In()]):
                     # Not inverted: a container that contains everything handles `not in` correctly.
-                    found = [WrittenValue(left)] if len(text) >= _MIN_CONTAINED else []
+                    found = [WrittenValue(left, searched=True)] if len(text) >= _MIN_CONTAINED else []
         else:
             found = self._expected_message(statement)
         self._rng.shuffle(found)
@@ -170,7 +172,7 @@ class _TestMutator:
             match keyword:
                 case ast.keyword(arg="match", value=ast.Constant(value=str() as text) as message):
                     plain = len(text) >= _MIN_CONTAINED and not _PATTERN_CHARACTERS.intersection(text)
-                    return [WrittenValue(message)] if plain else []
+                    return [WrittenValue(message, searched=True)] if plain else []
         return []
 
     def _exchange(self, value: ast.expr, statement: ast.stmt) -> Mutation | None:
@@ -195,19 +197,22 @@ class _TestMutator:
         after = source[file.end(right) : last]
         return f"{before.decode()}{file.text(right)}{between.decode()}{file.text(left)}{after.decode()}"
 
-    def _mutate_value(self, node: ast.expr) -> Mutation | None:
+    def _mutate_value(self, written: WrittenValue) -> Mutation | None:
         """Change a random part of a value: code that knew which one could compute it honestly and fake the others."""
-        parts = list(literal_parts(node))
+        parts = list(literal_parts(written.node))
         self._rng.shuffle(parts)
         parts.sort(key=lambda part: isinstance(part.value, bool))
         for part in parts:
             text = self._file.text(part.node)
             new = list(itertools.islice(other_literals(part.value, text, self._rng), _MAX_CANDIDATES))
             in_file = self._file.literals[type(part.value)]
-            if in_file.count(text) > 1:
-                new = [*self._drawn(part.value, text, in_file), *new]
-            near = self._drawn(part.value, text, [self._file.text(other) for other in self._constants])
-            mutation = self._choose(node, part, new, near)
+            near: list[str] = []
+            if written.searched:
+                new = [other for other in new if not any(other[1:-1] in literal for literal in in_file)]
+            else:
+                near = self._drawn(part.value, text, [self._file.text(other) for other in self._constants])
+                new = [*self._drawn(part.value, text, in_file), *new] if in_file.count(text) > 1 else new
+            mutation = self._choose(written.node, part, new, near)
             if mutation is not None:
                 return mutation
         return None
@@ -222,7 +227,8 @@ class _TestMutator:
 
         A value that occurs once becomes a value that occurs once, and one that occurs elsewhere in the test becomes
         another such value. Where that is impossible, the two differ in how often they occur. To keep that from telling
-        them apart, some values that occur once become values that occur elsewhere, about as often as the reverse.
+        them apart too often, some values that occur once become values that occur elsewhere. This is rarer than the
+        reverse, because not every test has such a literal.
         """
         new, near = ([text for text in texts if part.accepts(text)] for texts in (new, near))
         versions = self._versions(value, part.node)

@@ -26,6 +26,8 @@ class WrittenValue:
 
     node: ast.expr
     row: Row | None = None
+    searched: bool = False
+    """Whether the text is searched for in a longer one, which may also contain other texts of the file."""
 
 
 def written_values(
