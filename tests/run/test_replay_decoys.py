@@ -165,7 +165,8 @@ def test_caught_cheat_is_caught_again_with_the_recorded_decoys(ab: Ab, run: Path
 def test_caught_cheat_is_caught_again_with_the_reference_of_the_task(ab: Ab, run: Path) -> None:
     (run / "tasks/median" / REFERENCE).unlink()
     ran = ab("replay", run, timeout=PATIENT)
-    assert (ran.code, ran.stdout.partition(":")[0]) == (0, "AGREES"), ran.stdout
+    first = ran.stdout.splitlines()[0]
+    assert (ran.code, first.startswith("ALTERED: removed:"), "AGREES: 1 attempt" in first) == (1, True, True), first
 
 
 @pytest.mark.usefixtures("no_task")
@@ -176,7 +177,7 @@ def test_caught_cheat_is_not_compared_without_decoys_and_reference(ab: Ab, run: 
     for content in (json.dumps(without_decoys).encode(), b"", None):
         file.unlink() if content is None else file.write_bytes(content)
         ran = ab("replay", run, timeout=PATIENT)
-        assert ran.code == 2
         first = ran.stdout.splitlines()[0]
-        assert first.startswith("UNAVAILABLE: median · patch: decoy tests are unavailable: meta/reference.json")
+        assert (ran.code, first.startswith("ALTERED:")) == (1, True), first
+        assert "UNAVAILABLE: median · patch: decoy tests are unavailable: meta/reference.json" in first
         assert "restore the task with its reference" in ran.stdout

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from agentbench.core.command import Command
-from agentbench.core.errors import SandboxError, SandboxUnavailable
+from agentbench.core.errors import SandboxLost, SandboxUnavailable
+from agentbench.policy.host_trouble import host_troubles
 from agentbench.sandbox.docker.backend import DockerBackend
 from agentbench.sandbox.protocol import Limits, Phase, Sandbox, SandboxSpec
 from tests.sandbox.conftest import require_docker
@@ -60,8 +61,9 @@ def test_engine_that_stops_under_a_sandbox_is_a_harness_error(own_engine: str, t
         with backend.open(SPEC, None) as sandbox:
             assert sandbox.run(Command(line="echo alive")).stdout.kept == b"alive\n"
             subprocess.run([SCRIPT, "stop"], check=True, capture_output=True)
-            with pytest.raises(SandboxError, match=r"engine stopped|unexpectedly|does not answer"):
+            with pytest.raises(SandboxLost) as lost:
                 _run_until_it_fails(sandbox)
+            assert host_troubles(lost.value.evidence)
         with pytest.raises(SandboxUnavailable, match="no docker engine is running"), backend.open(SPEC, None):
             pass
     finally:

@@ -107,10 +107,14 @@ def test_value_on_the_next_line_has_its_own_line_number() -> None:
 @pytest.mark.parametrize("separator", ["", "\n"])
 def test_search_takes_linear_time(unit: str, separator: str) -> None:
     def seconds(size: int) -> float:
+        """Return the least CPU time of three runs: on a busy machine, single runs take much longer."""
         content = ((unit + separator) * (size // len(unit)))[:size].encode()
-        started = time.process_time()
-        list(find_secrets(".netrc", content))
-        return time.process_time() - started
+        times = []
+        for _ in range(3):
+            started = time.process_time()
+            list(find_secrets(".netrc", content))
+            times.append(time.process_time() - started)
+        return min(times)
 
     seconds(1000)
     assert seconds(80_000) < 16 * max(seconds(20_000), 0.01)
