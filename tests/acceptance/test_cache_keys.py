@@ -26,6 +26,7 @@ def names(context: GradingContext) -> list[str]:
 
 def test_grading_after_locking_surveys_nothing_again(tasks: TaskFactory, tmp_path: Path) -> None:
     context = tasks.context(tmp_path, oracle={"checks": [COMMAND]})
+    context = dataclasses.replace(context, cache=tmp_path / "cache")  # other tests fill the shared one meanwhile
     locked = context.loaded.with_lock(make_lock(context.loaded, Resolution(checks=collect(context).checks)))
     assert locked.checks[0].pass_to_pass
     before = names(context)

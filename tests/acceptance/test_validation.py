@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,7 +34,7 @@ PATCH = "--- a/app.sh\n+++ b/app.sh\n@@ -1 +1 @@\n-echo old\n+echo new\n"
 
 @pytest.mark.req("C-15")
 def test_failing_baseline_is_run_once_and_cached(tasks: TaskFactory, tmp_path: Path) -> None:
-    context = plain(tasks, tmp_path)
+    context = dataclasses.replace(plain(tasks, tmp_path), cache=tmp_path / "cache")  # other tests fill the shared one
     first, second = baseline(context), baseline(context)
     assert (first.failed_as_expected, first.exit_code, first.cached) == (True, 1, False)
     assert (second.failed_as_expected, second.exit_code, second.cached) == (True, 1, True)

@@ -131,7 +131,7 @@ def test_floods_end_with_their_command(sandbox: Sandbox, attack: str) -> None:
                 pass
     """
     done = sandbox.run(Command(argv=("python3", "-c", textwrap.dedent(code)), timeout_sec=1))
-    assert done.timed_out
+    assert done.timed_out or done.exit_code, "the flood ends at its time limit or at the limit of processes"
     assert answers(sandbox)
 
 

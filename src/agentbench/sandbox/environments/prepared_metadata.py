@@ -24,7 +24,7 @@ def dump_steps(steps: Iterable[SetupStep]) -> list[Json]:
             "command": step.command,
             "capture": step.capture,
             "exit_code": step.exit_code,
-            "duration_us": int(step.duration_sec * 1e6),
+            "duration_us": round(step.duration_sec * 1e6),
             "timed_out": step.timed_out,
             "stdout": base64.b64encode(step.stdout).decode(),
             "stderr": base64.b64encode(step.stderr).decode(),
