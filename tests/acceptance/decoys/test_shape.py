@@ -1,4 +1,4 @@
-"""The two versions of a test cannot be told apart by their compiled forms."""
+"""Both versions of a test compile to the same shape."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from agentbench.core import python_syntax as syntax
 
 _CACHED_INTEGERS = range(-5, 257)
-"""Integers that are one object in the whole interpreter, whoever uses them."""
+"""Integers of which the interpreter keeps a single object."""
 
 MAX_VERSIONS = 2
 """Maximum number of wrong values for one real value: a test runs at most three times."""
@@ -153,7 +153,7 @@ def _key(value: object) -> Hashable:
 
 
 def _is_cached(value: object) -> bool:
-    """Return whether the interpreter has one object for this value, whoever uses it."""
+    """Return whether the interpreter keeps a single object for this value."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value in _CACHED_INTEGERS
     if isinstance(value, str | bytes):

@@ -1,4 +1,4 @@
-"""Recognises compiled code in a patch, by content and by name. Nobody can read it in a diff, so a person should look at it."""
+"""Recognises compiled code in a patch by content and by name. A diff does not show what it does, so it needs review."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
     disguised |= any(_links_to_tests(write) for write in inspected.writes)
     diff = LineDiff()
     for patch, content in sources:
-        # A copy is a new file: what it was copied from excuses nothing.
+        # A copy is a new file, so all of its lines count as added.
         before = b"" if patch.op is Op.COPY else inspected.before.get(patch.old_path, b"")
         added = _added_lines(before, content, diff)
         matches = list(_code_matches(patch.path, content, added, is_test=_is_test(patch.path) and not disguised))

@@ -19,7 +19,7 @@ MAX_LINE = 4 * 1024 * 1024
 MAX_FOREIGN = 80
 """Characters shown of a line that the runner did not write."""
 MAX_AUDIT_EVENTS = 1000
-"""More than the runner sends. Code that speaks for the runner could send a million."""
+"""More than the runner sends. Code that imitates the runner could send a million."""
 PHASES = ("setup", "call", "teardown")
 OWN_REPORT = "TestReport"
 """Reports of other types (subtests) may come any number of times; if one failed, the test failed."""
