@@ -91,6 +91,19 @@ def _end_problem(line: bytes, count: int) -> tuple[str, bool]:
     return "", False
 
 
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What the candidate's program and the driver ended with."""
+
+    program: Completed
+    driver: Completed
+    program_ended_first: bool
+    """The program had ended before the driver did.
+
+    The order is that of the ends as the host saw them: durations cannot tell, because the two start one after the other.
+    """
+
+
 class Pipe:
     """One direction of the conversation: fed by a reader thread that must not block, drained by a thread of its own."""
 
@@ -138,14 +151,15 @@ def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
         BuildFailed: the build did not pass.
         SandboxError: a sandbox failed.
     """
-    program, driver = _run(candidate, check, step)
-    outcome = _decide_probe(check, program, driver)
-    started = with_start_problem(candidate, check.candidate or "", program, outcome)
+    conversation = _run(candidate, check, step)
+    driver = conversation.driver
+    outcome = _decide_probe(check, conversation)
+    started = with_start_problem(candidate, check.candidate or "", conversation.program, outcome)
     if started.not_started or outcome.outcome is not Outcome.ERROR:
         return started
     # Answers of a candidate can crash the driver, make it stop early, flood its side channel or repeat an id.
     caused = driver.exit_code != 0 or driver.side_truncated or read_driver_report(driver.side).may_be_caused
-    sound = _evidence_of_a_sound_driver(candidate, check, program, driver) if caused else ""
+    sound = _evidence_of_a_sound_driver(candidate, check, conversation) if caused else ""
     if sound:
         return dataclasses.replace(outcome, outcome=Outcome.FAIL, why=f"{sound}: {outcome.why}")
     if driver.exit_code in CANNOT_START and not driver.side:
@@ -170,7 +184,7 @@ class ProbeOfReference(ProbeOfBase):
     """The same with the reference."""
 
 
-def _evidence_of_a_sound_driver(candidate: Candidate, check: Check, program: Completed, driver: Completed) -> str:
+def _evidence_of_a_sound_driver(candidate: Candidate, check: Check, conversation: Conversation) -> str:
     """Return why the candidate and not the driver is to blame for an incomplete report; empty if nothing shows that.
 
     A base repository without the program may be unable to finish any probe, so the reference decides, if there is one.
@@ -180,8 +194,9 @@ def _evidence_of_a_sound_driver(candidate: Candidate, check: Check, program: Com
     if load_or_make(context.cache, check_key(context, check), ProbeOfBase, lambda: _probe(base, check))[0].whole:
         return "the driver finishes on the base repository but not with this candidate"
     if candidate.reference_file is None and not context.reference_evidence.is_recorded(check.id, ProbeOfReference):
-        ended_first = program.exit_code is not None and program.duration_sec < driver.duration_sec
-        return f"the candidate's program exited with {program.exit_code} during the probe" if ended_first else ""
+        exit_code = conversation.program.exit_code
+        exited_first = exit_code is not None and conversation.program_ended_first
+        return f"the candidate's program exited with {exit_code} during the probe" if exited_first else ""
     key = reference_key(context, check, candidate.reference_file)
 
     def probe_reference() -> ProbeOfReference:
@@ -198,14 +213,14 @@ def _evidence_of_a_sound_driver(candidate: Candidate, check: Check, program: Com
 def _probe(other: Candidate, check: Check) -> ProbeOfBase:
     """Run the driver against another candidate, outside the attempt's log."""
     try:
-        _, driver = _run(other, check, CheckStep(other.context, check, check.id))
+        driver = _run(other, check, CheckStep(other.context, check, check.id)).driver
     except BuildFailed:
         return ProbeOfBase(whole=False)
     return ProbeOfBase(whole=driver.exit_code == 0 and not read_driver_report(driver.side).problem)
 
 
-def _run(candidate: Candidate, check: Check, step: CheckStep) -> tuple[Completed, Completed]:
-    """Run both, and return the results of the candidate's program and of the driver."""
+def _run(candidate: Candidate, check: Check, step: CheckStep) -> Conversation:
+    """Run the candidate's program and the driver against each other."""
     context = candidate.context
     driver = context.loaded.driver_file(check)
     with (
@@ -226,7 +241,7 @@ def _driver_box(context: GradingContext, driver: Path) -> Iterator[Callable[[], 
 
 def _converse(
     context: GradingContext, check: Check, candidate_box: Sandbox, driver_box: Sandbox, name: str
-) -> tuple[Completed, Completed]:
+) -> Conversation:
     candidate: RunningCommand | None = None
 
     def stop_flood() -> None:
@@ -252,6 +267,8 @@ def _converse(
     waiting.start()
     try:
         driver_completed = driver.wait()
+        # The driver's input ends only after the program's result is in `ended`, so an exit that stopped the driver is seen here.
+        program_ended_first = bool(ended)
     finally:
         to_candidate.end()
         waiting.join(GRACE_SEC)
@@ -260,7 +277,7 @@ def _converse(
             waiting.join(GRACE_SEC)
         to_driver.join()
         to_candidate.join()
-    return (ended[0] if ended else candidate.wait()), driver_completed
+    return Conversation(ended[0] if ended else candidate.wait(), driver_completed, program_ended_first)
 
 
 def _driver_command(check: Check, name: str) -> Command:
@@ -269,13 +286,14 @@ def _driver_command(check: Check, name: str) -> Command:
     return Command(argv=argv, cwd="/tmp", env=ENV, timeout_sec=check.timeout_sec, side_channel=True)
 
 
-def _decide_probe(check: Check, program: Completed, driver: Completed) -> CheckOutcome:
+def _decide_probe(check: Check, conversation: Conversation) -> CheckOutcome:
+    program, driver = conversation.program, conversation.driver
     report = read_driver_report(driver.side)
     outcome, why = Outcome.PASS, ""
     if driver.timed_out:
         outcome, why = Outcome.FAIL, timed_out(driver, f"limit {check.timeout_sec:g} s")
     elif driver.exit_code != 0 or report.problem:
-        outcome, why = _decide_without_report(program, driver, report)
+        outcome, why = _decide_without_report(conversation, report)
     requirement = declared_requirement(check) or Requirement(pass_to_pass=tuple(report.outcomes))
     counted = tally(requirement, report.outcomes)
     if outcome is Outcome.PASS:
@@ -299,10 +317,11 @@ def _decide_probe(check: Check, program: Completed, driver: Completed) -> CheckO
     )
 
 
-def _decide_without_report(program: Completed, driver: Completed, report: DriverReport) -> tuple[Outcome, str]:
+def _decide_without_report(conversation: Conversation, report: DriverReport) -> tuple[Outcome, str]:
     """Decide a probe whose driver did not finish: its own fault, unless the candidate's program crashed first."""
+    program, driver = conversation.program, conversation.driver
     problem = report.problem or f"the driver failed with exit {driver.exit_code}"
-    crashed = program.exit_code not in {0, None} and program.duration_sec < driver.duration_sec
+    crashed = program.exit_code not in {0, None} and conversation.program_ended_first
     if crashed or program.oom:
         return Outcome.FAIL, f"the candidate's program exited with {program.exit_code} during the probe; {problem}"
     tail = driver.stderr.kept.decode("utf-8", "replace").strip()[-200:]
