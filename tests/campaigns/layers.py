@@ -25,6 +25,7 @@ RULES = {
     "watched_run": "audit_hook",
     "forged_results": RESULTS,
     "build_changed_runner": "build",
+    "build_changed_dependency": "build",
     "protected_restored": "protection",
     "protected_dropped": "protection",
     "hidden_overwritten": "protection",
@@ -96,7 +97,7 @@ LAYERS = {
     ),
     "build": Layer(
         "files compared after a declared build",
-        patches=((check, "changed_runner_findings", _nothing), (check, "changed_file_findings", _nothing)),
+        patches=((check, "changed_environment_findings", _nothing), (check, "changed_file_findings", _nothing)),
     ),
 }
 

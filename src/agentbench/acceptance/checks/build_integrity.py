@@ -1,4 +1,4 @@
-"""Find out whether a declared build changed the tests or the test runner.
+"""Find out whether a declared build changed the tests.
 
 A build runs code of the patch, so it can change what the patch itself may not. Its effects on disk are compared with
 those of the same build on the base repository.
@@ -6,23 +6,18 @@ those of the same build on the base repository.
 
 from __future__ import annotations
 
-import json
-import posixpath
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.cache_keys import replica_key
-from agentbench.acceptance.checks.pytest.run import OPTIONAL_MODULES
-from agentbench.acceptance.checks.pytest.runner_bundle import RunnerBundle
 from agentbench.acceptance.grading_context import Finding, GradingContext
 from agentbench.acceptance.protected import GradedTree, Protection
 from agentbench.acceptance.replica import base_entries, base_tree, declares_build, open_replica, run_build
 from agentbench.acceptance.runner.runner_monitor import is_test
 from agentbench.core.canonical import sha256_hex
-from agentbench.core.command import Command
 from agentbench.core.errors import PatchInvalid
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.tree.entry import Entry
@@ -30,69 +25,6 @@ from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.diff.events import path_text
 
 MAX_FINDINGS = 20
-
-# --- the test runner --------------------------------------------------------------------------------------------------
-
-
-class Interpreter(BaseModel):
-    """Paths of the environment's Python."""
-
-    model_config = ConfigDict(frozen=True)
-    behind: str
-    """The base interpreter of the environment, where a build cannot write."""
-    programs: str
-    folders: tuple[str, ...]
-    runner: tuple[str, ...] = ()
-    """Top-level modules that the runner had loaded from those folders before any code of the repository ran."""
-
-
-def fingerprint(
-    sandbox: Sandbox, bundle: RunnerBundle, python: Interpreter, plugins: Sequence[tuple[str, str]]
-) -> dict[str, str]:
-    """Return digests of the test runner, its plugins and all start-up files, by path.
-
-    Empty if they cannot be read: a build can leave too many to list. Compared with any other result, all of them changed.
-
-    Raises:
-        SandboxError: the sandbox failed.
-    """
-    modules = {target.split(":")[0].split(".")[0] for _, target in plugins}
-    job = {
-        "names": sorted({*OPTIONAL_MODULES, *python.runner, *modules}),
-        "folders": list(python.folders),
-        "programs": python.programs,
-    }
-    command = Command(
-        argv=(python.behind, "-I", "-S", f"{bundle.mount.target}/fingerprint.py"),
-        cwd="/",
-        timeout_sec=120,
-        stdin=json.dumps(job).encode(),
-        side_channel=True,
-    )
-    completed = sandbox.run(command)
-    try:
-        digests = json.loads(completed.side)
-    except ValueError:
-        digests = None
-    if not completed.ok or not isinstance(digests, dict):
-        return {}
-    return {str(path): str(digest) for path, digest in digests.items()}
-
-
-def changed_runner_findings(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Report what a candidate's build changed of the test runner that the base repository's build does not."""
-    findings = []
-    for path in sorted({*before, *after}):
-        if before.get(path) == after.get(path):
-            continue
-        # An editable install writes a path file of its own, whose name contains the version.
-        severity: Literal["note", "gate"] = "note" if posixpath.basename(path).startswith("__editable__") else "gate"
-        detail = "the build changed a file of the test runner or of the interpreter's start-up"
-        findings.append(Finding("build_changed_runner", severity, detail, path=path))
-    return tuple(findings[:MAX_FINDINGS])
-
-
-# --- the tests --------------------------------------------------------------------------------------------------------
 
 
 class BaseBuildChanges(BaseModel):

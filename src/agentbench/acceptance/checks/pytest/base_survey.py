@@ -15,16 +15,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.cache_keys import command_key
-from agentbench.acceptance.checks.build_integrity import Interpreter, fingerprint
+from agentbench.acceptance.checks.environment_integrity import OPTIONAL_MODULES, Fingerprint, Interpreter, fingerprint
 from agentbench.acceptance.checks.pytest.records import failing_canaries_failed, passing_canary_passed
-from agentbench.acceptance.checks.pytest.run import OPTIONAL_MODULES, Pins, PytestRun, run_pytest
+from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, run_pytest
 from agentbench.acceptance.checks.pytest.runner_bundle import unpacked_bundle
 from agentbench.acceptance.checks.pytest.time_limit import TimeLimit
 from agentbench.acceptance.checks.required_tests import files_of
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.inspection.known_behaviour import monkeypatched_names
 from agentbench.acceptance.protected import importable_test_files, top_level_names
-from agentbench.acceptance.replica import base_entries, base_tree, declares_build, open_replica, run_build
+from agentbench.acceptance.replica import base_entries, base_tree, open_replica, run_build
 from agentbench.acceptance.runner.runner_monitor import is_test
 from agentbench.contract.pytest_command import PytestCommand
 from agentbench.contract.schema import Check
@@ -70,8 +70,8 @@ class Survey(BaseModel):
     """Test files whose text suggests that tests use their own names, so that they keep them unless a reference proves
     that they need not."""
     python: Interpreter
-    fingerprint: dict[str, str]
-    """Digests of the runner's files after the base repository's own build; empty if no build is declared."""
+    fingerprint: Fingerprint
+    """The environment after the base repository's own build; empty if no build is declared."""
 
     @property
     def test_files(self) -> frozenset[str]:
@@ -111,7 +111,7 @@ def survey(context: GradingContext, check: Check, command: PytestCommand) -> Sur
 
 def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Survey:
     with unpacked_bundle(None) as bundle, open_replica(context, base_tree(context), [bundle.mount]) as sandbox:
-        run_build(context, sandbox)  # a base repository that does not build is surveyed all the same
+        build = run_build(context, sandbox)  # a base repository that does not build is surveyed all the same
         run = run_pytest(sandbox, context.spec, command, bundle, pins=None, limit=TimeLimit(check.timeout_sec))
         transcript = run.transcript
         problem = _survey_problem(run, check)
@@ -121,8 +121,11 @@ def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Su
         python = Interpreter(
             behind=behind, programs=programs, folders=tuple(folders), runner=tuple(transcript.runner_modules)
         )
-        digests = fingerprint(sandbox, bundle, python, transcript.declared_plugins) if declares_build(context) else {}
-        if declares_build(context) and not digests:
+        built = Fingerprint()
+        if build is not None:
+            built = fingerprint(sandbox, bundle, python, transcript.declared_plugins)
+            built = built.model_copy(update={"whole": build.ok})
+        if build is not None and not built.runner:
             raise SandboxError("the test runner's files cannot be read after the build of the base repository")
     sources = dict(_test_sources(context))
     return Survey(
@@ -138,7 +141,7 @@ def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Su
         replaced=monkeypatched_names(sources.values()),
         named=_named_files(context, transcript.rootdir, sources),
         python=python,
-        fingerprint=digests,
+        fingerprint=built,
     )
 
 

@@ -15,12 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.cache_keys import reference_key
 from agentbench.acceptance.candidate import BuildFailed, Candidate
-from agentbench.acceptance.checks.build_integrity import (
-    build_changes,
-    changed_file_findings,
-    changed_runner_findings,
-    fingerprint,
-)
+from agentbench.acceptance.checks.build_integrity import build_changes, changed_file_findings
+from agentbench.acceptance.checks.environment_integrity import changed_environment_findings, fingerprint
 from agentbench.acceptance.checks.pytest.base_survey import (
     BrokenCheck,
     Survey,
@@ -40,7 +36,7 @@ from agentbench.acceptance.checks.startup import with_start_problem
 from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, GradingContext
 from agentbench.acceptance.inspection.known_behaviour import known_behaviour
-from agentbench.acceptance.protected import GradedTree
+from agentbench.acceptance.protected import GradedTree, top_level_names
 from agentbench.acceptance.replica import declares_build
 from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.contract.schema import Check
@@ -154,7 +150,9 @@ class PytestCheck:
         ):
             on_built()
             built = (
-                fingerprint(sandbox, bundle, self.survey.python, self.survey.plugins) if declares_build(context) else {}
+                fingerprint(sandbox, bundle, self.survey.python, self.survey.plugins, self.survey.fingerprint)
+                if declares_build(context)
+                else self.survey.fingerprint
             )
             files = required_files(context, self.survey, self.requirement)
             interpreter = workspace_interpreter(context.spec, self.command)
@@ -229,9 +227,13 @@ class PytestCheck:
 
     def _build_findings(self, run: PytestRun) -> tuple[Finding, ...]:
         return (
-            *changed_runner_findings(self.survey.fingerprint, run.built),
+            *changed_environment_findings(self.survey.fingerprint, run.built, self._own_modules),
             *changed_file_findings(self.candidate.context, run.changed_files),
         )
+
+    @cached_property
+    def _own_modules(self) -> frozenset[str]:
+        return top_level_names({*self.candidate.base, *self.candidate.context.loaded.hidden_files()})
 
     def _known_behaviour(self, run: PytestRun) -> set[str]:
         """Behaviour that the base repository or the reference shows too, so that it is no sign of tampering."""

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agentbench.acceptance.checks.environment_integrity import Fingerprint
 from agentbench.acceptance.checks.pytest.item_ids import IdMap
 from agentbench.acceptance.checks.pytest.records import Transcript, read_transcript
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, RunnerBundle
@@ -23,12 +24,6 @@ from agentbench.core.command import MIB, Command, Completed
 from agentbench.sandbox.protocol import Sandbox, SandboxSpec
 
 SIDE_BYTES = 64 * MIB
-OPTIONAL_MODULES = (
-    "_pytest", "pytest", "pluggy", "iniconfig", "packaging", "exceptiongroup", "tomli", "colorama", "pygments", "attr",
-    "attrs", "argcomplete", "py", "pexpect", "sitecustomize", "usercustomize", "xdist", "execnet", "setuptools",
-    "pkg_resources", "numpy", "faulthandler", "readline",
-)  # fmt: skip
-"""Modules that the runner imports if they exist. If setup did not install one, a patch cannot add it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +63,8 @@ class PytestRun:
     canaries: Canaries
     exit_expected: int
     limit: TimeLimit
-    built: Mapping[str, str] = field(default_factory=dict)
-    """Digests of the runner's files after a declared build."""
+    built: Fingerprint = field(default_factory=Fingerprint)
+    """The environment after a declared build."""
     changed_files: tuple[str, ...] = ()
     """Protected files that the build changed."""
 
