@@ -13,7 +13,7 @@ from agentbench.verdict.terms import Terms
 
 SHOWN_PATHS = 5
 COMPILED_FILE = "compiled_file"
-"""Rule of findings about compiled code in a patch."""
+"""Rule of findings about compiled code, in a patch or made while tests run."""
 
 
 def review_reasons(facts: Facts, terms: Terms, status: RunStatus, *, passed: bool) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def review_reasons(facts: Facts, terms: Terms, status: RunStatus, *, passed: boo
     if sensitive := _sensitive_paths(facts, terms):
         reasons.append(f"the patch changes build, dependency or pipeline files: {_listed(sensitive)}")
     if compiled := [found.payload.path or "" for found in facts.findings if found.payload.rule == COMPILED_FILE]:
-        reasons.append(f"the patch has compiled code, which a diff does not show: {_listed(compiled)}")
+        reasons.append(f"compiled code, which a diff does not show: {_listed(compiled)}")
     undecided = [check.payload.check_id for check in facts.checks if check.payload.outcome is Outcome.ERROR]
     if undecided:
         reasons.append(f"undecided checks: {', '.join(undecided)}")

@@ -2,7 +2,8 @@
 
 The interpreter raises audit events no matter under which name a function is called, so names that are assembled at run
 time are covered as well. Each report carries the file and line of the code responsible. Reported: opening, moving or
-replacing a file of the required tests, reading the runner, opening or searching the interpreter's memory, tracing.
+replacing a file of the required tests, reading the runner, opening or searching the interpreter's memory, tracing, and
+loading code that was put in place while tests run.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
+from time import time
 from types import CodeType, FrameType
 from typing import Any
 
@@ -40,7 +42,10 @@ MEMORY_EVENTS = frozenset(
 )
 NATIVE_EVENTS = frozenset({"ctypes.cdata", "ctypes.dlsym", "ctypes.dlsym/handle"})
 """Events that give access to the interpreter's own memory. Symbol lookups count only for symbols of the interpreter."""
-HANDLED_EVENTS = OPEN_EVENTS | MOVE_EVENTS | PROCESS_EVENTS | MEMORY_EVENTS | NATIVE_EVENTS
+LOAD_EVENTS = {"open": 0, "import": 1, "ctypes.dlopen": 0}
+"""Events that load code, if the import system opens the file, and the position of the file among their arguments."""
+IMPORT_SYSTEM = "<frozen importlib._bootstrap_external>"
+HANDLED_EVENTS = LOAD_EVENTS.keys() | OPEN_EVENTS | MOVE_EVENTS | PROCESS_EVENTS | MEMORY_EVENTS | NATIVE_EVENTS
 STACK_FORMATTERS = frozenset({"format_stack", "print_stack"})
 """Functions that format stacks for people. Before tests run, their output holds nothing that a test expects."""
 SOURCE_READERS = {
@@ -83,6 +88,9 @@ class AuditMonitor:
         self._guarded_inodes = {inode: path for path in self._guarded if (inode := _inode(path)) is not None}
         """The guarded files by device and inode, so that links and other paths to them are recognised."""
         self._guarded_names = frozenset(path.rpartition("/")[2] for path in self._guarded)
+        self._started = time()
+        self._rewritten = frozenset(target.split(":")[0].split(".")[0] for _, target in job["plugins"])
+        """Packages whose code pytest rewrites, so that it differs from its source."""
         self._proc_device = _stat("/proc").st_dev
         self._runner_folder = runner_folder.rstrip("/") + "/"
         self._has_test_name = is_test
@@ -104,14 +112,9 @@ class AuditMonitor:
             return False
         self._busy_threads.add(thread)  # the calls below raise audit events too
         try:
-            kind = self._classify(event, arguments)
-            if not kind or self._counts.get(kind, 0) >= MAX_REPORTS:
-                return False
             frame: FrameType | None = _getframe(RUNNER_FRAMES + 1)
-            if event in OPEN_EVENTS and self._test_passed_path(arguments[0], frame):
-                return False
-            location = self._locate(kind, frame)
-            if location is None or location in self._reported:
+            location = self._loaded_file(event, arguments, frame) or self._responsible(event, arguments, frame)
+            if location is None or location in self._reported or self._counts.get(location[0], 0) >= MAX_REPORTS:
                 return False
             if _getpid() != self._pid:
                 return True  # a forked process cannot report anything, so it is not allowed to do it either
@@ -121,6 +124,50 @@ class AuditMonitor:
             return False
         finally:
             self._busy_threads.discard(thread)
+
+    def _responsible(
+        self, event: str, arguments: tuple[Any, ...], frame: FrameType | None
+    ) -> tuple[str, str, int] | None:
+        """Return what kind of tampering an event is, with the file and line of the code responsible, or None."""
+        kind = self._classify(event, arguments)
+        if not kind or self._counts.get(kind, 0) >= MAX_REPORTS:
+            return None
+        if event in OPEN_EVENTS and self._test_passed_path(arguments[0], frame):
+            return None
+        return self._locate(kind, frame)
+
+    def _loaded_file(
+        self, event: str, arguments: tuple[Any, ...], frame: FrameType | None
+    ) -> tuple[str, str, int] | None:
+        """Return the file that an event loads, if it is bytecode of the workspace or was written while tests run.
+
+        Whoever imports it, nobody sees what it does: no patch contains it, and installed packages are trusted.
+        """
+        position = LOAD_EVENTS.get(event)
+        text = None if position is None else _path_text(arguments[position])
+        if text is None or (event == "open" and (frame is None or frame.f_code.co_filename != IMPORT_SYSTEM)):
+            return None
+        if event != "open":
+            kind = "library" if self._is_new(text) else ""
+        elif "-packages/" in text:
+            kind = "dependency" if self._is_new(text) else ""
+        else:
+            kind = "bytecode" if self._is_bytecode(text, frame) and any(_statuses(text)) else ""
+        place = text[len(self._workspace) :] if text.startswith(self._workspace) else text  # noqa: FURB188
+        return (f"load {kind} {place}", place, 0) if kind else None
+
+    def _is_bytecode(self, path: str, frame: FrameType | None) -> bool:
+        """Return whether the import system opens a file as bytecode of a module in the workspace, wherever it is."""
+        caller = None if frame is None else frame.f_back
+        if caller is None or caller.f_code.co_name != "get_code" or caller.f_code.co_filename != IMPORT_SYSTEM:
+            return False
+        source = caller.f_locals.get("source_path", path)  # a loader without this variable loads only bytecode
+        is_own = type(source) is str and source.startswith(self._workspace) and "-packages/" not in source
+        return is_own and caller.f_locals.get("bytecode_path", path) == path
+
+    def _is_new(self, path: str) -> bool:
+        """Return whether a file was written since the runner started. No program can set the time of a change."""
+        return any(status.st_ctime >= self._started for status in _statuses(path))
 
     def _classify(self, event: str, arguments: tuple[Any, ...]) -> str:
         """Return what kind of tampering an event may be, or an empty string."""
@@ -133,6 +180,8 @@ class AuditMonitor:
             return "change test" if moved else ""
         if event in MEMORY_EVENTS:
             return event
+        if event in LOAD_EVENTS:
+            return ""
         if event in NATIVE_EVENTS:
             return "ctypes" if not event.startswith("ctypes.dlsym") or _names_python_symbol(arguments) else ""
         command = " ".join(_texts(arguments[:3]))
@@ -195,7 +244,8 @@ class AuditMonitor:
             file = frame.f_code.co_filename
             if not (file.startswith("<") or self._is_stdlib(file) or (not direct and "/_pytest/" in file)):
                 if not self._is_test_frame(frame):
-                    return self._place(kind, purpose, frame) if self._is_candidate_code(file) else None
+                    is_candidate = self._is_candidate_code(file) or self._is_disguised(frame.f_code)
+                    return self._place(kind, purpose, frame) if is_candidate else None
                 break
             if forged is None and self._is_forged(frame.f_code):
                 forged = frame
@@ -239,6 +289,14 @@ class AuditMonitor:
         if file.startswith(self._workspace) or not installed:
             return True
         return self._setup_packages is not None and place.split("/")[0].split(".")[0] not in self._setup_packages
+
+    def _is_disguised(self, code: CodeType) -> bool:
+        """Return whether code that claims to be part of an installed package is not, or not since setup."""
+        file = code.co_filename
+        package = file.rpartition("-packages/")[2].split("/")[0].split(".")[0]
+        if "-packages/" not in file or package in self._rewritten:
+            return False
+        return self._is_new(file) or self._is_forged(code)
 
     def _is_test(self, path: str) -> bool:
         return path not in self._patched_files and self._has_test_name(path)

@@ -15,7 +15,10 @@ from sys import modules
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-WATCHED_PACKAGES = ("_pytest", "pytest", "pluggy", "unittest", "doctest", "builtins", "math", "operator", "_operator")
+WATCHED_PACKAGES = (
+    *("_pytest", "pytest", "pluggy", "unittest", "doctest", "builtins", "math", "operator", "_operator"),
+    "_frozen_importlib_external",
+)
 CLOCK_NAMES = frozenset({"time", "time_ns", "perf_counter", "monotonic", "sleep", "localtime", "datetime", "date"})
 """Names that time-freezing packages replace wherever they are read, in pytest too."""
 PLAIN_TYPES = (str, int, float, bool, bytes, complex, list, dict, tuple, set, frozenset)

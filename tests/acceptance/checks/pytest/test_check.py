@@ -264,3 +264,22 @@ def test_test_may_pass_its_own_file_to_the_code_under_test(tasks: TaskFactory, t
     graded = grade(patch_of(context, {"src/toy/core.py": code}), context)
     assert graded.accepted is not peeks
     assert [(finding.rule, finding.severity) for finding in graded.findings] == [("watched_run", "gate")] * peeks
+
+
+COPY_LIBRARY = "import glob, shutil, sysconfig\nshutil.copy(glob.glob(sysconfig.get_config_var('DESTSHARED') + '/*.so')[0], {to!r})\n"
+"""Makes a native library, as a compiler would."""
+
+
+def test_library_made_while_tests_run_is_a_finding(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = tasks.context(
+        tmp_path,
+        repo={**REPO, "build.py": COPY_LIBRARY.format(to="built.so")},
+        oracle={"build": "python build.py", "checks": [UNIT]},
+    )
+    load = "import ctypes\nctypes.CDLL('/workspace/built.so')\nctypes.CDLL('/tmp/made.so')\n"
+    graded = grade(
+        patch_of(context, {"src/toy/core.py": FIXED + COPY_LIBRARY.format(to="/tmp/made.so") + load}), context
+    )
+    assert graded.accepted
+    findings = [(finding.rule, finding.severity, finding.path) for finding in graded.findings]
+    assert findings == [("compiled_file", "note", "/tmp/made.so")]

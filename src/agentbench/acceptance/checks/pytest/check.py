@@ -25,7 +25,7 @@ from agentbench.acceptance.checks.pytest.base_survey import (
     pins_of,
     survey,
 )
-from agentbench.acceptance.checks.pytest.decide import OPEN_DATA, decide_run, run_findings
+from agentbench.acceptance.checks.pytest.decide import LOAD, OPEN_DATA, decide_run, run_findings
 from agentbench.acceptance.checks.pytest.item_ids import IdMap, function_id
 from agentbench.acceptance.checks.pytest.narrow_command import narrow_arguments, without_parameters
 from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, interpreter_path, run_pytest, workspace_interpreter
@@ -45,6 +45,8 @@ from agentbench.tree.limits import TreeTooLarge
 
 MAX_CLOSELY = 1000
 """Fail-to-pass tests around which the runner is always inspected; one inspection takes about a millisecond."""
+FILE_EVENTS = (OPEN_DATA, LOAD)
+"""Audit events that name a file, and are no finding if the reference causes them too."""
 MAX_BEFORE = 32 * 1024 * 1024
 
 
@@ -99,7 +101,7 @@ class SelectedTests:
 
 
 class ReferenceReads(BaseModel):
-    """Audit events of the reference: the files beside the tests that it reads."""
+    """Audit events of the reference: the files beside the tests that it reads, and the code that it makes and loads."""
 
     model_config = ConfigDict(frozen=True)
     events: tuple[str, ...]
@@ -243,16 +245,16 @@ class PytestCheck:
             # Tests of the base repository may do the same when they run, not only when they are collected.
             known.update(base_test_run(self.candidate.context, self.check, self.command).behaviour)
             known.update(known_behaviour(transcript.audit_events, self._before))
-        data = [
-            event for event in transcript.audit_events if event.what.startswith(OPEN_DATA) and event.key not in known
+        files = [
+            event for event in transcript.audit_events if event.what.startswith(FILE_EVENTS) and event.key not in known
         ]
-        if data:
+        if files:
             allowed = self._reference_reads()
-            known.update(event.key for event in data if event.what in allowed)
+            known.update(event.key for event in files if event.what in allowed)
         return known
 
     def _reference_reads(self) -> frozenset[str]:
-        """Files beside the tests that the reference reads too: tests may pass them on unseen by the runner."""
+        """Events of the reference that name a file: tests may pass files on unseen by the runner."""
         file, context = self.candidate.reference_file, self.candidate.context
         evidence = context.reference_evidence
         if file is None and not evidence.is_recorded(self.check.id, ReferenceReads):
@@ -265,7 +267,7 @@ class PytestCheck:
             except (TaskError, ContractError, AgentFault, BuildFailed):
                 observed = []  # validation reports it
             return ReferenceReads(
-                events=tuple(sorted({event.what for event in observed if event.what.startswith(OPEN_DATA)}))
+                events=tuple(sorted({event.what for event in observed if event.what.startswith(FILE_EVENTS)}))
             )
 
         key = reference_key(context, self.check, file)

@@ -19,6 +19,7 @@ from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.checks.required_tests import Requirement, Tally, summarize, tally
 from agentbench.acceptance.grading_context import CheckOutcome, Finding
 from agentbench.core.reasons import Assurance, Outcome
+from agentbench.verdict.review import COMPILED_FILE
 
 MAX_DIAGNOSTICS = 20
 """Failing tests whose assertion is shown."""
@@ -29,6 +30,13 @@ TAMPERING_EVENTS = frozenset(
 TAMPERING_PREFIXES = ("gc.", "sys.set", "sys.monitoring")
 OPEN_DATA = "open data "
 """Prefix of the event that a file beside the tests was read; the file follows."""
+LOAD = "load "
+"""Prefix of the events that code was loaded that nobody could inspect; kind and file follow."""
+_LOADED = {
+    "library": "loads a native library that was made while the tests ran",
+    "dependency": "loads an installed package that was changed while the tests ran",
+    "bytecode": "loads bytecode in place of source",
+}
 _DETAILS = {
     "open test": "reads a file of the tests that grade it",
     "change test": "moves, removes or replaces a file of the tests that grade it",
@@ -103,6 +111,12 @@ def run_findings(run: PytestRun, known: Collection[str]) -> tuple[Finding, ...]:
 
 def _audit_finding(event: AuditEvent) -> Finding:
     """A finding about what code under test did. Only what honest code does not do fails the check."""
+    if event.what.startswith(LOAD):
+        kind = event.what.split(" ")[1]
+        # Some projects compile at run time. As in patches, compiled code is for people to look at.
+        if kind == "library":
+            return Finding(COMPILED_FILE, "note", _LOADED[kind], path=event.file)
+        return Finding("watched_run", "gate", _LOADED.get(kind, event.what), path=event.file)
     tampering = event.what in TAMPERING_EVENTS or event.what.startswith((*TAMPERING_PREFIXES, OPEN_DATA))
     detail = _DETAILS.get(event.what, f"inspects the interpreter ({event.what})")
     if event.what.startswith(OPEN_DATA):
