@@ -18,13 +18,15 @@ class PackageIndex:
     def url(self) -> str:
         return self._simple.as_uri()
 
-    def put(self, name: str, version: str, day: str | None = None, source: str = "") -> None:
+    def put(self, name: str, version: str, day: str | None = None, source: str = "", requires: str = "") -> None:
         """Add a release whose only module has the project's name."""
+        requirement = f"Requires-Dist: {requires}\n" if requires else ""
         wheel = self._files / f"{name}-{version}-py3-none-any.whl"
         info = f"{name}-{version}.dist-info"
         with zipfile.ZipFile(wheel, "w") as archive:
             archive.writestr(f"{name}.py", source)
-            archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requirement}"
+            archive.writestr(f"{info}/METADATA", metadata)
             archive.writestr(
                 f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
             )

@@ -215,6 +215,15 @@ class Lab:
         ids = identify(task)
         return self._prepare_once(task, ids, lambda: self.snapshots.materialize(task), on_step)
 
+    def set_up(self, task: LoadedTask, on_step: Callable[[SetupStep], None] = lambda _step: None) -> Prepared:
+        """Run a task's setup, or find its result in the cache. The environment is not ready for attempts: see `prepare`.
+
+        Raises:
+            SourceError, SetupFailed: the task is at fault.
+            SandboxError, WorkspaceError: harness errors.
+        """
+        return self._set_up(task, identify(task), self.snapshots.materialize(task), on_step)
+
     def prepare_snapshot(self, task: LoadedTask, ids: Identities, snapshot: Snapshot) -> PreparedTask:
         """Prepare a task on an existing snapshot, with identities that are known already (for a replay).
 
@@ -277,9 +286,9 @@ class Lab:
                 self._programs[agent, environment_key] = layer
             return self._programs[agent, environment_key]
 
-    def _prepare(
+    def _set_up(
         self, task: LoadedTask, ids: Identities, snapshot: Snapshot, on_step: Callable[[SetupStep], None]
-    ) -> PreparedTask:
+    ) -> Prepared:
         backend = self.backend(task)
         setup = task.task.setup
         registries = task.task.policy.dependencies.registries
@@ -298,9 +307,13 @@ class Lab:
         spec = sandbox_spec(task, Phase.SETUP)
         if registries and spec.network and setup.commands:
             with SetupNetwork(self.state, registries, setup.timeout_sec) as network:
-                environment = backend.prepare(replace(plan, network=network), network.restrict(spec), on_step=on_step)
-        else:
-            environment = backend.prepare(plan, spec, on_step=on_step)
+                return backend.prepare(replace(plan, network=network), network.restrict(spec), on_step=on_step)
+        return backend.prepare(plan, spec, on_step=on_step)
+
+    def _prepare(
+        self, task: LoadedTask, ids: Identities, snapshot: Snapshot, on_step: Callable[[SetupStep], None]
+    ) -> PreparedTask:
+        backend, environment = self.backend(task), self._set_up(task, ids, snapshot, on_step)
         facts = read_environment_facts(backend, sandbox_spec(task, Phase.AGENT), environment, self.grading_cache)
         return PreparedTask(
             task=task,

@@ -13,13 +13,10 @@ from agentbench.authoring.commit.comparison import Verification
 from agentbench.authoring.commit.from_commit import from_commit
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.verification import verify
-from agentbench.authoring.environment.resolver import Pinner
 from agentbench.contract.load import load_task
-from agentbench.core.package_settings import PackageSettings
 from agentbench.run.lab import Lab, PreparedTask
 from agentbench.run.validation import validate_suite
 from agentbench.sandbox.environments.interpreter import installed
-from agentbench.workspace.source.package_index import Release
 from tests.authoring.conftest import BEFORE, FIX, put
 from tests.workspace.reference_git import git, repository
 
@@ -122,13 +119,6 @@ def test_project_tested_by_another_is_installed_with_it(tmp_path: Path, lab: Lab
     tests = {"one/tests/test_one.py": "import two_mod\n\n\ndef test_x():\n    assert two_mod.x == 2\n"}
     fix = put(repo, {"two/two_mod.py": "x = 2\n", **tests}, "Fix two")
     assert read_commit(request_for(repo), fix, lab).detected.editable == ("./two", "./one")
-
-
-def test_several_projects_are_pinned_together() -> None:
-    pinner = Pinner(PackageSettings(), {"pypi:dep==1": [Release("", "dep-1-py3-none-any.whl", "1" * 64)]})
-    commands = pinner.commands(["dep==1"], "3.11", editable=("./one", "./a b"))
-    assert commands is not None
-    assert commands[-1] == "python -m pip install --no-deps -e ./one -e './a b'"
 
 
 def linked(repo: Path, tmp_path: Path) -> None:

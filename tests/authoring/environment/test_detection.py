@@ -332,11 +332,12 @@ def test_candidate_order_is_day_lock_file_newest_unpinned(
         if plan.commands[0] in broken:
             raise UnsuitableCommit("setup failed", plan.name)
         return SimpleNamespace(
-            plan=plan.name, prepared=" ".join([plan.commands[0], *(["day"] if day else []), *plan.locked])
+            plan=plan.name,
+            prepared=SimpleNamespace(environment=" ".join([plan.commands[0], *(["day"] if day else []), *plan.locked])),
         )
 
     monkeypatch.setattr(EnvironmentResolver, "_resolve", resolve)
-    monkeypatch.setattr("agentbench.authoring.environment.resolver.freeze", lambda prepared: [prepared])
+    monkeypatch.setattr("agentbench.authoring.environment.resolver.freeze", lambda environment: [environment])
     plans = (InstallPlan("with pins", ("a",)), InstallPlan("without pins", ("b",)))
     request: Any = SimpleNamespace(
         draft=SimpleNamespace(python="3.11"),
@@ -346,7 +347,8 @@ def test_candidate_order_is_day_lock_file_newest_unpinned(
         pin=False,
     )
     lab: Any = None
-    listings: list[Any] = [environment.prepared for environment in EnvironmentResolver().candidates(request, lab)]
+    found = EnvironmentResolver().candidates(request, lab)
+    listings: list[Any] = [environment.prepared.environment for environment in found]
     assert listings == expected
 
 

@@ -14,14 +14,14 @@ from agentbench.authoring.environment.release_dates import (
     with_constraints,
 )
 from agentbench.core.package_settings import PackageSettings
-from agentbench.workspace.source.package_index import Release
+from agentbench.workspace.source.package_index import ProjectFiles, Release
 from tests.authoring.package_index import PackageIndex
 
 pytestmark = [pytest.mark.req("C-17", "C-18"), pytest.mark.component]
 
 
 def release_dates(index: PackageIndex) -> ReleaseDates:
-    return ReleaseDates(PackageSettings(single={"index-url": index.url}))
+    return ReleaseDates(ProjectFiles(PackageSettings(single={"index-url": index.url})))
 
 
 def test_project_is_constrained_to_the_newest_version_of_a_day(index: PackageIndex) -> None:
@@ -51,8 +51,10 @@ def test_unreachable_index_is_asked_only_twice(monkeypatch: pytest.MonkeyPatch) 
         asked.append(name)
         return [], ["it does not answer"]
 
-    monkeypatch.setattr("agentbench.authoring.environment.release_dates.find_project", unreachable)
-    assert ReleaseDates(PackageSettings()).undated([f"p{number}" for number in range(9)]) != ()
+    monkeypatch.setattr("agentbench.workspace.source.package_index.find_project", unreachable)
+    files, names = ProjectFiles(PackageSettings()), [f"p{number}" for number in range(9)]
+    files.look_up(names)
+    assert ReleaseDates(files).undated(names) != ()
     assert len(asked) == 2
 
 
@@ -63,7 +65,7 @@ DAYS = st.dates().map(lambda day: day.isoformat())
 @given(st.dictionaries(VERSIONS, DAYS, min_size=1, max_size=8), DAYS)
 def test_newest_is_never_after_the_day(releases: dict[str, str], day: str) -> None:
     files = [Release("", f"dep-{version}.tar.gz", None, uploaded) for version, uploaded in releases.items()]
-    known = ReleaseDates(PackageSettings(), {"dep": read_releases("dep", files)})
+    known = ReleaseDates(ProjectFiles(PackageSettings()), {"dep": read_releases("dep", files)})
     newest = known.newest("dep", day)
     out = [version for version, uploaded in releases.items() if uploaded <= day]
     assert (newest is None) == (not out)

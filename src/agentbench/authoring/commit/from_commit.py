@@ -16,12 +16,12 @@ from agentbench.authoring.commit.comparison import Verification
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.task_draft import NOTES_NAME, TaskDraft, write_task
 from agentbench.authoring.commit.verification import MISSING_MODULE, FailureContext, verify, with_error_first
+from agentbench.authoring.environment.dry_run import freeze
 from agentbench.authoring.environment.requirements import lines_for_module
 from agentbench.authoring.environment.resolver import (
     EnvironmentRequest,
     EnvironmentResolver,
     PreparedEnvironment,
-    freeze,
     with_env,
     with_modules,
     with_skipped,
@@ -263,7 +263,7 @@ def url_from(repo: str, folder: Path) -> str:
 
 
 def _strata(fix: FixCommit, environment: PreparedEnvironment, verification: Verification) -> dict[str, str]:
-    count = len([line for line in freeze(environment.prepared) if "==" in line])
+    count = len([line for line in freeze(environment.prepared.environment) if "==" in line])
     return {
         "ecosystem": "python",
         "kind": statements.kind_of(fix.commit.message),

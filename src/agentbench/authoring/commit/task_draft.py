@@ -48,6 +48,7 @@ class TaskDraft:
     """JUnit report that the command writes; empty if the command is pytest."""
     protected: tuple[str, ...] = ()
     hint: str = "python -m pytest"
+    capture: tuple[str, ...] = ("python -V", "python -m pip freeze --exclude-editable")
 
     def document(self) -> dict[str, object]:
         check: dict[str, object] = {
@@ -80,10 +81,7 @@ class TaskDraft:
             "strata": dict(self.strata),
             "repo": {"url": self.url, "commit": self.commit, **({} if self.submodules else {"submodules": False})},
             "environment": environment,
-            "setup": {
-                "commands": list(self.setup),
-                "capture": ["python -V", "python -m pip freeze --exclude-editable"],
-            },
+            "setup": {"commands": list(self.setup), "capture": list(self.capture)},
             "oracle": {
                 "hidden": "hidden/",
                 **({"protected": list(self.protected)} if self.protected else {}),

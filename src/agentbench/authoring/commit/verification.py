@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.cache_keys import check_key
@@ -28,7 +28,9 @@ from agentbench.contract.pytest_command import PytestCommand, parse_pytest_comma
 from agentbench.core.errors import SetupFailed
 from agentbench.core.reasons import Outcome
 from agentbench.run.lab import Lab, PreparedTask
-from agentbench.sandbox.protocol import SetupStep
+from agentbench.sandbox.protocol import Prepared, SetupStep
+
+T = TypeVar("T")
 
 TAIL_LINES = 12
 MISSING_MODULE: Final = "missing module"
@@ -69,11 +71,24 @@ def prepare(task: LoadedTask, lab: Lab) -> PreparedTask:
         UnsuitableCommit: setup failed; with the last lines of its log.
         SandboxError, WorkspaceError: harness errors.
     """
+    # The lab may return the environment of an equal task whose folder no longer exists.
+    return dataclasses.replace(_run_setup(lab.prepare, task, lab), task=task)
+
+
+def set_up(task: LoadedTask, lab: Lab) -> Prepared:
+    """Run the setup of a task in which no tests will run.
+
+    Raises:
+        UnsuitableCommit, SandboxError, WorkspaceError: as `prepare`.
+    """
+    return _run_setup(lab.set_up, task, lab)
+
+
+def _run_setup(run: Callable[[LoadedTask, Callable[[SetupStep], None]], T], task: LoadedTask, lab: Lab) -> T:
     steps: list[SetupStep] = []
     lab.require(task)
     try:
-        # The lab may return the environment of an equal task whose folder no longer exists.
-        return dataclasses.replace(lab.prepare(task, steps.append), task=task)
+        return run(task, steps.append)
     except SetupFailed as error:
         raise UnsuitableCommit(
             "setup failed", f"setup failed: {_short(error.message)}", remedy=setup_log_tail(steps)

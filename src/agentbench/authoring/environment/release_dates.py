@@ -8,22 +8,30 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from agentbench.authoring.environment.python_versions import released
-from agentbench.core.package_settings import PackageSettings, host_settings
-from agentbench.workspace.source.package_index import Release, find_project, normal_name, version_of
+from agentbench.workspace.source.package_index import ProjectFiles, Release, normal_name, version_of
 
 _FINAL = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.post(\d+))?")
 PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9._+!-]*)")
-TOOLS = ("pip", "setuptools", "wheel", "pytest", "pluggy", "iniconfig", "packaging", "attrs", "py")
-"""Distributions that nearly every environment has; constrained from the start to save a round."""
+TOOLS = (
+    *("pip", "setuptools", "wheel", "pytest", "pluggy", "iniconfig", "packaging", "pygments", "attrs", "py"),
+    *(
+        "coverage",
+        "sortedcontainers",
+        "six",
+        "exceptiongroup",
+        "tomli",
+        "typing-extensions",
+        "importlib-metadata",
+        "zipp",
+    ),
+)
+"""Distributions that pytest and its usual plugins need, in some version; constrained from the start to save a round."""
 ADOPTION_DAYS = 180
 """Days after the release of an interpreter until most projects supported it."""
-MAX_FAILURES = 2
-"""Failed requests in a row after which the index is no longer asked."""
 CONSTRAINTS = '"$HOME/as-of.txt"'
 
 Order = tuple[tuple[int, ...], int]
@@ -33,26 +41,16 @@ Releases = tuple[tuple[str, Order, str], ...]
 
 @dataclass
 class ReleaseDates:
-    """Release dates from the configured indexes. Each project is looked up once."""
+    """Release dates from the configured indexes."""
 
-    settings: PackageSettings = field(default_factory=host_settings)
+    files: ProjectFiles = field(default_factory=ProjectFiles)
     _known: dict[str, Releases] = field(default_factory=dict)
-    _failures: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def project(self, name: str) -> Releases:
         key = normal_name(name)
-        with self._lock:
-            known = self._known.get(key)
-            # Requests to an unreachable index can be slow to fail, so give up after a few.
-            give_up = self._failures >= MAX_FAILURES
-        if known is None:
-            files, failures = ([], []) if give_up else find_project(key, self.settings)
-            known = read_releases(key, files)
-            with self._lock:
-                self._known[key] = known
-                self._failures = self._failures + 1 if failures and not files else 0 if files else self._failures
-        return known
+        if key not in self._known:
+            self._known[key] = read_releases(key, self.files.of(key))
+        return self._known[key]
 
     def newest(self, name: str, day: str) -> str | None:
         """Return the highest final version released by a day, or None if there is none or dates are unknown."""
@@ -71,7 +69,9 @@ class ReleaseDates:
         return f"{normal_name(name)}<={newest}" if later else None
 
     def constraints(self, names: Iterable[str], day: str) -> tuple[str, ...]:
-        constraints = (self.constraint(name, day) for name in sorted({normal_name(name) for name in names}))
+        projects = sorted({normal_name(name) for name in names})
+        self.files.look_up(projects)
+        constraints = (self.constraint(name, day) for name in projects)
         return tuple(constraint for constraint in constraints if constraint is not None)
 
     def undated(self, names: Iterable[str]) -> tuple[str, ...]:

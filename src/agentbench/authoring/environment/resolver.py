@@ -1,10 +1,11 @@
-"""Install and pin candidate environments for a commit's tests, starting with the project's own requirements on its day.
+"""Pin and install candidate environments for a commit's tests, starting with the project's own requirements on its day.
 
 A lock that worked for one commit is reused for commits with the same packaging on days with the same releases.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import shlex
@@ -18,7 +19,9 @@ from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.task_draft import TaskDraft, write_task
 from agentbench.authoring.commit.verification import prepare
 from agentbench.authoring.environment.detection import DetectedSetup, InstallPlan
-from agentbench.authoring.environment.release_dates import PIN, TOOLS, ReleaseDates, day_for, with_constraints
+from agentbench.authoring.environment.dry_run import find_releases, freeze
+from agentbench.authoring.environment.pinner import Pinner
+from agentbench.authoring.environment.release_dates import TOOLS, ReleaseDates, day_for, with_constraints
 from agentbench.authoring.environment.requirements import (
     distribution_of,
     lines_for_module,
@@ -27,72 +30,11 @@ from agentbench.authoring.environment.requirements import (
     unique,
 )
 from agentbench.core.canonical import Json, digest
-from agentbench.core.errors import SourceError
-from agentbench.core.package_settings import PackageSettings, host_settings
 from agentbench.run.lab import Lab, PreparedTask
-from agentbench.workspace.source.package_index import Release, find_release, normal_name
+from agentbench.workspace.source.package_index import ProjectFiles, normal_name
 
 ROUNDS = 4
-_LOCK_FILE = '"$HOME/requirements.lock"'
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*\w)?")
-
-
-@dataclass
-class Pinner:
-    """Looks up digests on the configured indexes, once per release."""
-
-    settings: PackageSettings = field(default_factory=host_settings)
-    _known: dict[str, list[Release]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def commands(
-        self, freeze: Sequence[str], python: str, *, editable: Sequence[str], limits: Sequence[str] = ()
-    ) -> tuple[str, ...] | None:
-        """Return setup commands that install exactly what `pip freeze` listed, or None if something cannot be pinned.
-
-        `limits` constrain what build backends install for themselves.
-        """
-        lines: list[str] = []
-        for line in freeze:
-            text = line.strip()
-            if not text or text.startswith(("#", "-e ", "-e\t")):
-                continue
-            match = PIN.fullmatch(text)
-            digests = self._digests(match[1], match[2], python) if match else []
-            if not digests:
-                return None
-            lines.append(f"{text} " + " ".join(f"--hash=sha256:{digest}" for digest in digests))
-        if not lines:
-            return None
-        install = f"python -m pip install --no-deps --require-hashes -r {_LOCK_FILE}"
-        projects = " ".join(f"-e {shlex.quote(project)}" for project in editable)
-        lock = f"cat > {_LOCK_FILE} <<'LOCK'\n" + "\n".join(sorted(lines)) + f"\nLOCK\n{install}"
-        return (
-            lock,
-            *(with_constraints([f"python -m pip install --no-deps {projects}"], limits) if editable else ()),
-        )
-
-    def _digests(self, name: str, version: str, python: str) -> list[str]:
-        request = f"pypi:{name}=={version}"
-        with self._lock:
-            known = self._known.get(request)
-        if known is None:
-            try:
-                known, _ = find_release(request, self.settings)
-            except SourceError:
-                known = []
-            with self._lock:
-                self._known[request] = known
-        tag = "cp" + python.replace(".", "")
-        fitting = [release for release in known if release.sha256 and _may_fit(release.filename, tag)]
-        return list(dict.fromkeys(release.sha256 for release in fitting if release.sha256))
-
-
-def _may_fit(filename: str, tag: str) -> bool:
-    """Return whether a file is a source distribution, a pure wheel, or a wheel for this interpreter on Linux."""
-    if not filename.endswith(".whl"):
-        return True
-    return filename.endswith("-any.whl") or ("linux" in filename and (tag in filename or "abi3" in filename))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +81,13 @@ class _KnownLock:
 class EnvironmentResolver:
     """Finds environments for commits. Shared by all commits of one harvest."""
 
-    pinner: Pinner = field(default_factory=Pinner)
-    releases: ReleaseDates = field(default_factory=ReleaseDates)
+    files: ProjectFiles = field(default_factory=ProjectFiles)
     _known_locks: dict[str, list[_KnownLock]] = field(default_factory=dict)
     _names: set[str] = field(default_factory=lambda: set(TOOLS))
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.releases, self.pinner = ReleaseDates(self.files), Pinner(self.files)
 
     def candidates(self, request: EnvironmentRequest, lab: Lab) -> Iterator[PreparedEnvironment]:
         """Install and yield environments, so that the caller can try the next one if the tests fail in the first.
@@ -169,7 +113,7 @@ class EnvironmentResolver:
             if environment is None:
                 continue
             used = environment.plan if kind == "own" else used
-            listing = tuple(freeze(environment.prepared))
+            listing = tuple(freeze(environment.prepared.environment))
             if listing not in tried:
                 tried.add(listing)
                 yield environment
@@ -220,21 +164,17 @@ class EnvironmentResolver:
         return None
 
     def _resolve(self, request: EnvironmentRequest, plan: InstallPlan, day: str, lab: Lab) -> PreparedEnvironment:
-        draft, prepared, limits = self._install(request, plan, day, lab)
-        listing = freeze(prepared)
-        commit_day = day or day_for(request.date, request.draft.python or "")
-        newer = self.releases.newer(listing, commit_day)
-        remark = self._remark(listing, day, commit_day, newer)
+        """Choose the releases of a plan, pin them, and install them."""
+        unpinned, releases, limits = self._choose_releases(request, plan, day, lab)
         commands = None
         if request.pin:
             editable = request.detected.editable
-            commands = self.pinner.commands(listing, draft.python or "", editable=editable, limits=limits)
-        if commands is not None:
-            pinned = dataclasses.replace(draft, setup=commands)
-            try:
-                draft, prepared = pinned, prepare(write_task(pinned, request.folder), lab)
-            except UnsuitableCommit:
-                prepared = prepare(write_task(draft, request.folder), lab)
+            commands = self.pinner.commands(releases, unpinned.python or "", editable=editable, limits=limits)
+        draft, prepared = self._install(request, unpinned, commands, lab)
+        listing = freeze(prepared.environment)
+        commit_day = day or day_for(request.date, request.draft.python or "")
+        newer = self.releases.newer(listing, commit_day)
+        remark = self._remark(listing, day, commit_day, newer)
         if day and draft.setup == commands:
             lock = _KnownLock(day, draft.setup, tuple(listing), plan.name, remark, newer)
             with self._lock:
@@ -243,28 +183,39 @@ class EnvironmentResolver:
         undated = tuple(line for line in listing if normal_name(line.split("==")[0]) in without_dates)
         return PreparedEnvironment(draft, prepared, plan.name, remark, newer, undated)
 
-    def _install(
+    def _choose_releases(
         self, request: EnvironmentRequest, plan: InstallPlan, day: str, lab: Lab
-    ) -> tuple[TaskDraft, PreparedTask, tuple[str, ...]]:
-        """Install a plan; also return the constraints that kept newer releases out.
+    ) -> tuple[TaskDraft, list[str], tuple[str, ...]]:
+        """Return a draft that installs a plan, the releases that it installs, and the constraints that keep newer ones out.
 
         With a day, repeat until no release after that day is left that nothing pins.
         """
         own = {normal_name(name) for name in request.detected.own}
         with self._lock:
             names = {normal_name(name) for name in (*self._names, *request.detected.named)} - own
-        rounds = 0
+        limits, rounds = self._limits(names, day, plan), 0
         while True:
             rounds += 1
-            limits = self._limits(names, day, plan)
             draft = dataclasses.replace(request.draft, setup=with_constraints(plan.commands, limits), env=plan.env)
-            prepared = prepare(write_task(draft, request.folder), lab)
-            new = {normal_name(line.split("==")[0]) for line in freeze(prepared) if "==" in line} - own
+            releases = _releases(request, draft, lab)
+            new = {normal_name(line.split("==")[0]) for line in releases if "==" in line} - own - names
             with self._lock:
                 self._names |= new
-            if not day or rounds == ROUNDS or self._limits(names | new, day, plan) == limits:
-                return draft, prepared, limits
             names |= new
+            limits = self._limits(names, day, plan)
+            late = {normal_name(line.split("==")[0]) for line in self.releases.newer(releases, day)}
+            if not day or rounds == ROUNDS or not late & new:
+                return draft, releases, limits
+
+    def _install(
+        self, request: EnvironmentRequest, unpinned: TaskDraft, commands: tuple[str, ...] | None, lab: Lab
+    ) -> tuple[TaskDraft, PreparedTask]:
+        """Install the lock; without one, or if it does not work, install the plan as it is."""
+        if commands is not None:
+            pinned = dataclasses.replace(unpinned, setup=commands)
+            with contextlib.suppress(UnsuitableCommit):
+                return pinned, prepare(write_task(pinned, request.folder), lab)
+        return unpinned, prepare(write_task(unpinned, request.folder), lab)
 
     def _limits(self, names: Iterable[str], day: str, plan: InstallPlan) -> tuple[str, ...]:
         locked = {normal_name(line.split("==")[0]) for line in plan.locked}
@@ -281,6 +232,13 @@ class EnvironmentResolver:
         if without_dates:
             parts.append(f"The newest, because no index publishes their upload times: {', '.join(without_dates)}.")
         return " ".join(parts)
+
+
+def _releases(request: EnvironmentRequest, draft: TaskDraft, lab: Lab) -> list[str]:
+    """Return the releases that a draft installs. A draft that will not be pinned is installed to see them."""
+    if request.pin:
+        return find_releases(draft, request.folder, lab)
+    return freeze(prepare(write_task(draft, request.folder), lab).environment)
 
 
 def _lock_file_plans(detected: DetectedSetup) -> tuple[InstallPlan, ...]:
@@ -342,12 +300,6 @@ def with_env(request: EnvironmentRequest, env: Mapping[str, str]) -> Environment
     """Add environment variables to all plans."""
     plans = tuple(dataclasses.replace(plan, env={**plan.env, **env}) for plan in request.detected.plans)
     return dataclasses.replace(request, detected=dataclasses.replace(request.detected, plans=plans))
-
-
-def freeze(prepared: PreparedTask) -> list[str]:
-    """Return what setup installed, as `pip freeze` listed it."""
-    outputs = [step.stdout for step in prepared.environment.steps if step.capture and "pip freeze" in step.command]
-    return outputs[-1].decode("utf-8", "replace").splitlines() if outputs else []
 
 
 def _key(request: EnvironmentRequest) -> str:

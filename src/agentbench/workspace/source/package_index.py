@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +28,9 @@ _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+h
 _PAGE_BYTES = 64 * MIB
 _SDIST = (".tar.gz", ".zip", ".tar.bz2", ".tar.xz", ".tgz")
 _SHA256 = re.compile(r"sha256=([0-9a-f]{64})")
+_MAX_FAILURES = 2
+"""Failed requests in a row after which the indexes are no longer asked."""
+_PARALLEL = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +78,15 @@ def find_release(request: str, settings: PackageSettings) -> tuple[list[Release]
     match = _REQUEST.fullmatch(request)
     if match is None:
         raise SourceError(f"{request}: expected pypi:NAME==VERSION")
-    name, version = normal_name(match["name"]), _normal_version(match["version"])
+    name, version = normal_name(match["name"]), match["version"]
     files, problems = find_project(name, settings)
-    return [file for file in files if _is_version(file.filename, name, version)], problems
+    return files_of_version(files, name, version), problems
+
+
+def files_of_version(files: Iterable[Release], name: str, version: str) -> list[Release]:
+    """Return the files of one version among those of a project, however the version is written."""
+    wanted = _normal_version(version)
+    return [file for file in files if _is_version(file.filename, normal_name(name), wanted)]
 
 
 def find_project(project: str, settings: PackageSettings) -> tuple[list[Release], list[str]]:
@@ -95,6 +106,39 @@ def find_project(project: str, settings: PackageSettings) -> tuple[list[Release]
             if getattr(error, "code", None) not in {404, 410}:  # a project that an index does not have is not a problem
                 problems.append(f"{without_credentials(page)}: {error}")
     return list(dict.fromkeys(files)), problems
+
+
+@dataclass
+class ProjectFiles:
+    """The files of projects on the configured indexes. Each project is looked up once."""
+
+    settings: PackageSettings = field(default_factory=host_settings)
+    _known: dict[str, tuple[Release, ...]] = field(default_factory=dict)
+    _failures: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, project: str) -> tuple[Release, ...]:
+        name = normal_name(project)
+        with self._lock:
+            known = self._known.get(name)
+            # Requests to an unreachable index can be slow to fail, so give up after a few.
+            give_up = self._failures >= _MAX_FAILURES
+        if known is None:
+            files, failures = ([], []) if give_up else find_project(name, self.settings)
+            known = tuple(files)
+            with self._lock:
+                self._known[name] = known
+                self._failures = self._failures + 1 if failures and not files else 0 if files else self._failures
+        return known
+
+    def look_up(self, projects: Iterable[str]) -> None:
+        """Look up several projects at once, if the indexes answer."""
+        names = iter(sorted({normal_name(project) for project in projects} - self._known.keys()))
+        for name in names:
+            if self.of(name):
+                break
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            list(pool.map(self.of, names))
 
 
 def _not_found(request: str, releases: list[Release], problems: list[str], settings: PackageSettings) -> SourceError:
