@@ -36,7 +36,7 @@ def test_kaplan_meier_and_its_interval_match_scipy() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # scipy warns that the ends of the curve have no interval
         interval = theirs.confidence_interval(method="log-log")
-    ours = kaplan_meier(observed, event, np.zeros_like(event))
+    ours = kaplan_meier(observed.tolist(), event.tolist(), [False] * len(event))
     for step in ours.steps:
         index = list(theirs.quantiles).index(step.amount)
         assert step.survival == pytest.approx(float(theirs.probabilities[index]))

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from agentbench.core.canonical import Json
 from agentbench.reports.adjudications import Adjudication
 from agentbench.reports.escape import Cell
 from agentbench.reports.number_format import finite, total
 from agentbench.reports.provenance import Origin, Provenance
 from agentbench.reports.record_rows import PHASES, Row
+from agentbench.statistics.quantiles import quantile
 
 ALL = "all"
 OUTCOMES = ("passed", "failed", "undecided")
@@ -119,8 +118,8 @@ class Quartiles:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Quartiles:
-        low, median, high = np.quantile(np.asarray(values, dtype=np.float64), (0.25, 0.5, 0.75))
-        return cls(float(low), float(median), float(high))
+        ordered = sorted(values)
+        return cls(*(quantile(ordered, share) for share in (0.25, 0.5, 0.75)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from agentbench.core.canonical import Json
 from agentbench.core.reasons import Assurance, Gate, InvalidCause, Outcome, RunStatus
 from agentbench.record.schema import AttemptRecord
@@ -37,6 +35,7 @@ from agentbench.reports.spending import (
 )
 from agentbench.statistics.error_rates import CategoryErrors, error_rates
 from agentbench.statistics.intervals import Interval, clustered_wilson
+from agentbench.statistics.quantiles import quantile
 from agentbench.statistics.rates import Proportion, Rates, endpoint, rates
 from agentbench.statistics.repeats import PassK, pass_k
 from agentbench.statistics.survival import Curve, kaplan_meier
@@ -347,10 +346,10 @@ def _times(rows: Sequence[Row], outcomes: Sequence[str]) -> tuple[Times, ...]:
         groups.setdefault(outcome, []).append(row.duration)
     times = []
     for outcome in OUTCOMES:
-        durations = np.asarray(groups.get(outcome, ()), dtype=np.float64)
-        if durations.size:
-            median, p90 = (float(quantile) for quantile in np.quantile(durations, (0.5, 0.9)))
-            times.append(Times(outcome, durations.size, median, p90, float(durations.max()), total(groups[outcome])))
+        durations = sorted(groups.get(outcome, ()))
+        if durations:
+            median, p90 = quantile(durations, 0.5), quantile(durations, 0.9)
+            times.append(Times(outcome, len(durations), median, p90, durations[-1], total(durations)))
     return tuple(times)
 
 
@@ -486,9 +485,9 @@ def error_rates_json(category: CategoryErrors) -> dict[str, Json]:
 
 def curve_json(curve: Curve, max_steps: int = 400) -> dict[str, Json]:
     """Thin the curve to about `max_steps` steps, always keeping the last."""
-    count = curve.amounts.size
+    count = len(curve.steps)
     stride = max(1, -(-count // max_steps))
-    steps = [curve.step(index) for index in range(count) if index % stride == 0 or index == count - 1]
+    steps = [step for index, step in enumerate(curve.steps) if index % stride == 0 or index == count - 1]
     return {
         "attempts": curve.attempts,
         "events": curve.events,

@@ -343,7 +343,7 @@ def _survival(summary: Summary) -> list[str]:
 def _curve(name: str, curve: Curve, unit: str) -> list[str]:
     if not curve.events:
         return []
-    last = curve.step(-1)
+    last = curve.steps[-1]
     median = f"median {amount(curve.median)} {unit}" if curve.median is not None else "median not reached"
     reached = f"{percent(1 - last.survival)} passed by {amount(last.amount)} {unit}"
     interval = f"95% CI {percent(1 - last.high)} to {percent(1 - last.low)}"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
-
-import numpy as np
 
 from agentbench.core.reasons import InvalidCause, RunStatus
 from agentbench.statistics.intervals import CONFIDENCE, Interval, clustered_wilson
 from agentbench.statistics.trials import Rate, Trial
 
 K = TypeVar("K", bound=Hashable)
+
+_Group = tuple[RunStatus, bool, InvalidCause | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,36 +83,35 @@ class Tally:
     """
 
     def __init__(self, trials: Sequence[Trial]) -> None:
-        tasks: dict[str, int] = {}
-        groups: dict[tuple[RunStatus, bool, InvalidCause | None], int] = {}
-        self._examples: list[Trial] = []
-        cells = np.empty((2, len(trials)), dtype=np.int64)
-        for index, trial in enumerate(trials):
+        self._examples: dict[_Group, Trial] = {}
+        self._counts: dict[_Group, Counter[str]] = {}
+        """By group: trials by task."""
+        for trial in trials:
             key = (trial.status, trial.passed, trial.invalid_cause)
-            group = groups.get(key)
-            if group is None:
-                group = groups[key] = len(groups)
-                self._examples.append(trial)
-            cells[0, index] = tasks.setdefault(trial.task, len(tasks))
-            cells[1, index] = group
-        self.tasks = len(tasks)
-        width = max(1, len(groups))
-        self._counts = np.bincount(cells[0] * width + cells[1], minlength=self.tasks * width).reshape(-1, width)
+            counts = self._counts.get(key)
+            if counts is None:
+                self._examples[key] = trial
+                counts = self._counts[key] = Counter()
+            counts[trial.task] += 1
+        self.tasks = len(set().union(*self._counts.values()))
 
     def count(self, name: Callable[[Trial], K | None]) -> dict[K, int]:
         """Count trials by name; None is not counted."""
         counts: dict[K, int] = {}
-        for group, example in enumerate(self._examples):
+        for group, example in self._examples.items():
             key = name(example)
             if key is not None:
-                counts[key] = counts.get(key, 0) + int(self._counts[:, group].sum())
+                counts[key] = counts.get(key, 0) + self._counts[group].total()
         return counts
 
     def proportion(self, value: Callable[[Trial], int | None], confidence: float) -> Proportion:
         """Return the share of trials with value 1 among those with a value, clustered by task."""
-        values = [value(example) for example in self._examples]
-        counted = [group for group, number in enumerate(values) if number is not None]
-        successful = [group for group in counted if values[group]]
-        totals, passed = (self._counts[:, groups].sum(axis=1) for groups in (counted, successful))
-        clusters = list(zip(passed.tolist(), totals.tolist(), strict=True))
-        return Proportion(int(passed.sum()), int(totals.sum()), clustered_wilson(clusters, confidence))
+        totals: Counter[str] = Counter()
+        passed: Counter[str] = Counter()
+        for group, example in self._examples.items():
+            number = value(example)
+            if number is not None:
+                totals.update(self._counts[group])
+                passed.update(self._counts[group] if number else ())
+        clusters = [(passed[task], total) for task, total in totals.items()]
+        return Proportion(passed.total(), totals.total(), clustered_wilson(clusters, confidence))

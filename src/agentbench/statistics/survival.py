@@ -7,16 +7,15 @@ to the end.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from agentbench.statistics.distributions import normal_quantile
 from agentbench.statistics.intervals import CONFIDENCE
-
-Floats = NDArray[np.float64]
 
 
 class Step(NamedTuple):
@@ -32,83 +31,61 @@ class Step(NamedTuple):
     """Log-log confidence interval of `survival`."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Curve:
     attempts: int
-    events: int
-    amounts: Floats
-    """Amounts at which attempts passed, ascending; the arrays below are parallel to it."""
-    at_risk: Floats
-    counts: Floats
-    survival: Floats
-    low: Floats
-    high: Floats
+    steps: tuple[Step, ...]
+    """By ascending amount."""
+
+    @property
+    def events(self) -> int:
+        return sum(step.events for step in self.steps)
 
     @property
     def censored(self) -> int:
         return self.attempts - self.events
 
-    def step(self, index: int) -> Step:
-        return Step(
-            float(self.amounts[index]),
-            int(self.at_risk[index]),
-            int(self.counts[index]),
-            float(self.survival[index]),
-            float(self.low[index]),
-            float(self.high[index]),
-        )
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        return tuple(map(self.step, range(self.amounts.size)))
-
     def at(self, amount: float) -> float:
         """Return the share of attempts that have not passed after this amount."""
-        index = int(np.searchsorted(self.amounts, amount, side="right"))
-        return float(self.survival[index - 1]) if index else 1.0
+        index = bisect_right(self.steps, amount, key=lambda step: step.amount)
+        return self.steps[index - 1].survival if index else 1.0
 
     @property
     def median(self) -> float | None:
         """The amount by which half of the attempts have passed, or None if fewer than half did."""
-        reached = np.flatnonzero(self.survival <= 0.5)
-        return float(self.amounts[reached[0]]) if reached.size else None
+        return next((step.amount for step in self.steps if step.survival <= 0.5), None)
 
 
 def kaplan_meier(
-    amounts_used: ArrayLike, passed: ArrayLike, never_passes: ArrayLike, confidence: float = CONFIDENCE
+    amounts_used: Sequence[float],
+    passed: Sequence[bool],
+    never_passes: Sequence[bool],
+    confidence: float = CONFIDENCE,
 ) -> Curve:
     """Estimate the curve from the amount that each attempt used, whether it passed, and whether it ended without passing.
 
     At equal amounts, passes count before censored attempts.
     """
-    used = np.asarray(amounts_used, dtype=np.float64)
-    event, never = np.asarray(passed, dtype=bool), np.asarray(never_passes, dtype=bool)
-    finite = np.isfinite(used)
-    used, event, never = used[finite], event[finite], never[finite]
-    leaving = np.sort(used[~never])
-    amounts, counts = np.unique(used[event], return_counts=True)
+    attempts = [
+        attempt for attempt in zip(amounts_used, passed, never_passes, strict=True) if math.isfinite(attempt[0])
+    ]
     # An attempt is at risk until it passes or is censored; one that never passes stays at risk.
-    at_risk = used.size - np.searchsorted(leaving, amounts, side="left")
-    survival: Floats = np.cumprod(1 - counts / at_risk).astype(np.float64)
-    with np.errstate(divide="ignore"):
-        greenwood = np.cumsum(counts / (at_risk * (at_risk - counts)))
-    low, high = _log_log(survival, greenwood, normal_quantile(confidence))
-    return Curve(
-        used.size,
-        int(counts.sum()),
-        amounts,
-        at_risk.astype(np.float64),
-        counts.astype(np.float64),
-        survival,
-        low,
-        high,
-    )
+    leaving = sorted(used for used, _, never in attempts if not never)
+    counts = Counter(used for used, event, _ in attempts if event)
+    z = normal_quantile(confidence)
+    survival, greenwood = 1.0, 0.0
+    steps = []
+    for amount, events in sorted(counts.items()):
+        at_risk = len(attempts) - bisect_left(leaving, amount)
+        survival *= 1 - events / at_risk
+        greenwood += events / (at_risk * (at_risk - events)) if at_risk > events else math.inf
+        steps.append(Step(float(amount), at_risk, events, survival, *_log_log(survival, greenwood, z)))
+    return Curve(len(attempts), tuple(steps))
 
 
-def _log_log(survival: Floats, greenwood: Floats, z: float) -> tuple[Floats, Floats]:
+def _log_log(survival: float, greenwood: float, z: float) -> tuple[float, float]:
     """Return log-log interval bounds, which stay between 0 and 1; the point itself where none is defined."""
-    low, high = survival.copy(), survival.copy()
-    defined = (survival > 0) & (survival < 1) & np.isfinite(greenwood)
-    half = z * np.sqrt(greenwood[defined]) / np.abs(np.log(survival[defined]))
-    low[defined], high[defined] = survival[defined] ** np.exp(half), survival[defined] ** np.exp(-half)
-    return low, high
+    if not 0 < survival < 1 or math.isinf(greenwood):
+        return survival, survival
+    half = z * math.sqrt(greenwood) / abs(math.log(survival))
+    return survival ** math.exp(half), survival ** math.exp(-half)
