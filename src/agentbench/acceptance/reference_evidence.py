@@ -26,7 +26,7 @@ M = TypeVar("M", bound=BaseModel)
 class RecordedResult(BaseModel):
     """One result, and the version of the code that made it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     version: int
     value: dict[str, Any]
 
@@ -34,7 +34,7 @@ class RecordedResult(BaseModel):
 class RecordedEvidence(BaseModel):
     """The file that an attempt keeps."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     schema_version: int = 1
     reference_sha256: str | None
     results: dict[str, RecordedResult]

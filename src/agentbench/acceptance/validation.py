@@ -40,7 +40,7 @@ NO_DECOYS = "oracle.min_decoy_coverage needs a reference: without one no test ha
 class Baseline(BaseModel):
     """The checks on the base repository. A valid task has outcome `fail`."""
 
-    model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
+    model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64", defer_build=True)
     outcome: Outcome
     exit_code: int | None = None
     why: str = ""

@@ -106,6 +106,8 @@ def root(ctx: click.Context, *, debug: bool) -> None:
 def main() -> NoReturn:
     """Entry point of `ab` and `agentbench`."""
     gc.set_threshold(GC_THRESHOLD)
+    # Looking for plugins of pydantic reads the metadata of every installed package.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     signal.signal(signal.SIGTERM, _as_interrupt)
     debug = "--debug" in sys.argv[1:]
     try:

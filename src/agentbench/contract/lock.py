@@ -72,12 +72,12 @@ class Lock(Model):
     schema_version: Literal[1] = 1
     task_id: str
     ids: Identities
-    source: LockedSource = LockedSource()
+    source: LockedSource = LockedSource.model_construct()
     image: LockedImage | None = None
     checks: dict[str, LockedCheck] = Field(default_factory=dict)
     protected: tuple[str, ...] | None = None
     """The files that grading restores from the base repository; None if not resolved."""
-    scenario: FrozenScenario = FrozenScenario()
+    scenario: FrozenScenario = FrozenScenario.model_construct()
     lockfiles: dict[str, str] = Field(default_factory=dict)
     """Digests of the dependency lock files in the base repository, by path."""
     env_digest: str | None = None

@@ -200,9 +200,9 @@ class Policy(Model):
     """How a command's changes outside `editable_globs` are handled. None means `violation`."""
     deny_commands: tuple[DenyCommand, ...] = ()
     """Commands the agent may not run."""
-    dependencies: DependencyRules = DependencyRules()
+    dependencies: DependencyRules = DependencyRules.model_construct()
     """Rules for new dependencies."""
-    require_limits: RequireLimits = RequireLimits()
+    require_limits: RequireLimits = RequireLimits.model_construct()
     """Required strength of each limit: `hard`, `monitored` or `absent`. A backend that offers less is refused."""
     stages: tuple[StageName, ...] = ("inspect", "write", "test")
     """Stages that the agent may use. In strict mode also the order in which they are granted; `plan` needs strict mode."""
@@ -239,7 +239,7 @@ class Envelope(Model):
 class Rubric(Model):
     lambda_: Annotated[float, Field(ge=0, alias="lambda")] = 1.0
     """Weight of the patch size in the minimality score."""
-    envelope: Envelope = Envelope()
+    envelope: Envelope = Envelope.model_construct()
     """Patch size that counts as 1."""
 
 
@@ -288,7 +288,7 @@ class Artifacts(Model):
 class Scorer(BaseModel):
     """A scorer. `contract.scorers` validates the fields of its type."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
     name: NonEmpty
     """Name of the scorer."""
     type: NonEmpty
@@ -330,29 +330,29 @@ class Task(Model):
     """What the agent is told. By default it is derived from the id and the failing command."""
     statement_file: NonEmpty | None = None
     """File beside the task with the statement."""
-    hints: Hints = Hints()
+    hints: Hints = Hints.model_construct()
     """Further information for the agent."""
-    strata: Strata = Strata()
+    strata: Strata = Strata.model_construct()
     """Properties of the task that results are grouped by."""
     repo: Repo | Literal["none"]
     """The base repository, or `none` for a task that only a judge evaluates."""
-    environment: Environment = Environment()
+    environment: Environment = Environment.model_construct()
     """Image or interpreter, limits, network, variables, secrets."""
-    setup: Setup = Setup()
+    setup: Setup = Setup.model_construct()
     """Commands that install the dependencies."""
     validation: Validation | None = None
     """Short form of `oracle`."""
-    oracle: Oracle = Oracle()
+    oracle: Oracle = Oracle.model_construct()
     """The checks that decide whether the task is solved."""
     reference: NonEmpty | None = None
     """A patch, or a script that runs in the sandbox, that solves the task. Agents never see it."""
     turns: tuple[NonEmpty, ...] = ()
     """Further user messages of a multi-turn task, which is graded once at the end."""
-    policy: Policy = Policy()
+    policy: Policy = Policy.model_construct()
     """What the agent may do."""
-    budget: Budget = Budget()
+    budget: Budget = Budget.model_construct()
     """Caps of one attempt."""
-    rubric: Rubric = Rubric()
+    rubric: Rubric = Rubric.model_construct()
     """Numbers of the minimality score."""
     scorers: tuple[Scorer, ...] = ()
     """Scorers of this task. Scorers of the suite are in `scenario.yaml`."""
@@ -360,9 +360,9 @@ class Task(Model):
     """Settings of the judge."""
     scenario: FrozenScenario | None = None
     """The suite's scorers and judge when the task was created, which replace those of `scenario.yaml`."""
-    agent: AgentSection = AgentSection()
+    agent: AgentSection = AgentSection.model_construct()
     """Defaults for agents."""
-    artifacts: Artifacts = Artifacts()
+    artifacts: Artifacts = Artifacts.model_construct()
     """What a run keeps."""
 
 
@@ -384,7 +384,7 @@ class Scenario(Model):
 
     scorers: tuple[Scorer, ...] = ()
     judge: Judge | None = None
-    weights: Weights = Weights()
+    weights: Weights = Weights.model_construct()
 
     def frozen(self) -> FrozenScenario:
         """Return the part that a task keeps. Weights belong to the suite."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
@@ -192,7 +193,11 @@ SPECS: Mapping[str, type[ScorerSpec]] = {
     get_args(spec.model_fields["type"].annotation)[0]: spec for spec in get_args(ScorerSpec)
 }
 """Models by the value of their `type`."""
-_ADAPTER: TypeAdapter[ScorerSpec] = TypeAdapter(Annotated[ScorerSpec, Field(discriminator="type")])
+
+
+@cache
+def _adapter() -> TypeAdapter[ScorerSpec]:
+    return TypeAdapter(Annotated[ScorerSpec, Field(discriminator="type")])
 
 
 def scorer_spec(scorer: Scorer) -> ScorerSpec:
@@ -249,7 +254,7 @@ def _message(detail: ErrorDetails, given: Value) -> str:
 
 def _validated(scorer: Scorer) -> ScorerSpec:
     # Strict like the document itself: "5" is not a number. JSON makes lists of tuples.
-    return _ADAPTER.validate_json(json.dumps(scorer.model_dump(mode="json")), strict=True)
+    return _adapter().validate_json(json.dumps(scorer.model_dump(mode="json")), strict=True)
 
 
 def scorer_list_problems(scorers: tuple[Scorer, ...]) -> KeyProblems:

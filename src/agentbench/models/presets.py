@@ -20,7 +20,7 @@ _VARIABLE = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Sampling(_Closed):
@@ -55,7 +55,7 @@ class Presets(_Closed):
 
     version: int
     default_provider: str
-    defaults: Sampling = Sampling()
+    defaults: Sampling = Sampling.model_construct()
     providers: dict[str, ProviderPreset]
     models: dict[str, ModelPreset] = {}
     _digest: str = PrivateAttr("")

@@ -39,7 +39,7 @@ _STEP = 40
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ScriptedCall(_Closed):

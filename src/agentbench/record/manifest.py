@@ -159,7 +159,7 @@ class Planned(Part):
     repository: RepositoryPlan
     task: TaskIds
     acceptance: tuple[PlannedCheck, ...]
-    grading: GradingPlan = GradingPlan()
+    grading: GradingPlan = GradingPlan.model_construct()
     guard: GuardPlan | None = None
     """Null in manifests of versions without breakers."""
     rates: RatesPlan | None = None

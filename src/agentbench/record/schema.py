@@ -277,13 +277,13 @@ class AttemptRecord(Part):
     """Whether the commands of an agent program were observed; null if no program acted as the agent."""
     commands_why: str = ""
     """Why they were not, or not all of them."""
-    model: Model = Model()
+    model: Model = Model.model_construct()
     """The model of the agent."""
     timestamps: Timestamps
     """Start and end."""
     duration_sec: float
     """Duration of the attempt."""
-    baseline_validation: BaselineValidation = BaselineValidation()
+    baseline_validation: BaselineValidation = BaselineValidation.model_construct()
     """Result of the checks on the base repository."""
     result: Result
     """The verdict."""
@@ -301,7 +301,7 @@ class AttemptRecord(Part):
     """The graded patch."""
     checks: tuple[CheckRecord, ...] = ()
     """Every check with its decision."""
-    progress: Progress = Progress()
+    progress: Progress = Progress.model_construct()
     """Passed and required tests."""
     decoy_coverage: float | None = None
     """Share of the fail-to-pass tests of mandatory `per_test` checks that have a decoy test; null if there are none."""
@@ -313,7 +313,7 @@ class AttemptRecord(Part):
     """Weighted correctness and validity minus violations."""
     rubric: str | None = None
     """Digest of the rubric and the weights in force."""
-    components: Components = Components()
+    components: Components = Components.model_construct()
     """The four score components."""
     tags: tuple[Tag, ...] = ()
     """Failure tags."""
@@ -329,9 +329,9 @@ class AttemptRecord(Part):
     """How and why the agent phase ended."""
     limits: LimitsRecord
     """Time limits in force."""
-    usage: Usage = Usage()
+    usage: Usage = Usage.model_construct()
     """Metered usage."""
-    cost: Cost = Cost()
+    cost: Cost = Cost.model_construct()
     """Projected cost."""
     artifact_paths: ArtifactPaths
     """Paths relative to the run directory."""

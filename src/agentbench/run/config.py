@@ -22,7 +22,7 @@ Origin = Literal["cli", "variant", "task", "preset", "default"]
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ModelSettings(_Closed):
@@ -43,9 +43,9 @@ class VariantFile(_Closed):
 
     name: str
     agent: str
-    model: ModelSettings = ModelSettings()
+    model: ModelSettings = ModelSettings.model_construct()
     prompt: str | None = None
-    limits: VariantLimits = VariantLimits()
+    limits: VariantLimits = VariantLimits.model_construct()
     options: dict[str, str] = {}
 
 

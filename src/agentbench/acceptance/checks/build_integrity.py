@@ -30,7 +30,7 @@ MAX_FINDINGS = 20
 class BaseBuildChanges(BaseModel):
     """Test files that the base repository's own build changes or makes; None if its build fails or leaves too much."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     paths: tuple[str, ...] | None
 
 

@@ -176,7 +176,7 @@ def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
 class ProbeOfBase(BaseModel):
     """The result of the driver on the base repository: `whole` if it finished its report."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     whole: bool
 
 

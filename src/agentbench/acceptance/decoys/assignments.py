@@ -20,7 +20,7 @@ RUNS, RUNS_OF_SINGLE_TEST = 2, 3
 class DecoyTarget(BaseModel):
     """A test function, or one row of its parameters, that has a decoy, and the test ids that it has."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     file: str
     """Relative to the workspace."""
     place: Place
@@ -38,7 +38,7 @@ class DecoyPlan(BaseModel):
     passed every run of the plan.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     targets: tuple[DecoyTarget, ...] = ()
     runs: tuple[tuple[int | None, ...], ...] = ()
     """For each run and target, the number of its wrong value, or None for the real test."""

@@ -57,7 +57,7 @@ _OPERATORS = {
 class Mutation(BaseModel):
     """A range of bytes in a source and its possible replacements."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     line: int
     start: int
     end: int

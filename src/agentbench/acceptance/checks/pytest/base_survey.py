@@ -51,7 +51,7 @@ class BrokenCheck(TaskError):
 class Survey(BaseModel):
     """The setup of pytest in the base repository: plugins, configuration, tests, interpreter."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     plugins: tuple[tuple[str, str], ...]
     names: tuple[str, ...]
     rootdir: str
@@ -82,7 +82,7 @@ class Survey(BaseModel):
 class BaseTestRun(BaseModel):
     """Every test on the base repository."""
 
-    model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
+    model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64", defer_build=True)
     status: int | None
     timed_out: bool
     duration_sec: float

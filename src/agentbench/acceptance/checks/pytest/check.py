@@ -103,7 +103,7 @@ class SelectedTests:
 class ReferenceReads(BaseModel):
     """Audit events of the reference: the files beside the tests that it reads, and the code that it makes and loads."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     events: tuple[str, ...]
 
 
