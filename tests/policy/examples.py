@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from agentbench.policy.breakers import Trip
-from agentbench.policy.monitors import ContractRules, PolicyMonitor
+from agentbench.policy.monitor_rules import ContractRules
+from agentbench.policy.monitors import PolicyMonitor
 from agentbench.trace.events import Excerpt, LlmResponse, Payload, ToolCallStarted
 
 DATA = Path(__file__).parent / "data"

@@ -8,7 +8,7 @@ import pytest
 
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.budget import Budget
-from agentbench.policy.rule_engine import Limits
+from agentbench.policy.limits import Limits
 from tests.policy.traces import ScriptedTrace, limits, patched
 
 pytestmark = pytest.mark.synthetic

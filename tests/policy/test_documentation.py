@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.policy.monitors import NEW_DEPENDENCY, Rule, published_rules
+from agentbench.policy.monitor_rules import Rule, published_rules
+from agentbench.policy.monitors import NEW_DEPENDENCY
 from agentbench.policy.thresholds import Thresholds, published_thresholds, threshold_meanings
 
 pytestmark = pytest.mark.component

@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.model_actions import prose
-from agentbench.policy.monitors import (
-    WINDOW,
-    ContractRules,
-    PolicyMonitor,
-    parse_rules,
-    published_rules,
-    split_long_lines,
-)
+from agentbench.policy.monitor_rules import ContractRules, parse_rules, published_rules
+from agentbench.policy.monitors import WINDOW, PolicyMonitor, split_long_lines
 from agentbench.policy.rule_engine import RuleEngine
 from agentbench.policy.shell import read_script
 from agentbench.trace.events import Briefing, Delegation, Excerpt, ToolCallStarted

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from agentbench.core.host_evidence import HostEvidence
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.budget import Budget
+from agentbench.policy.limits import Limits
 from agentbench.policy.monitors import PolicyMonitor
-from agentbench.policy.rule_engine import Limits
 from agentbench.trace.events import AcceptanceCheck, Intervention, MonitorAlert, Payload, SandboxLost, Termination
 from tests.policy.test_breakers import NEAR_MISSES, TRIPS, Scenario
 from tests.policy.traces import ScriptedTrace, TraceEvent, limits

@@ -10,8 +10,9 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.policy import breakers
 from agentbench.policy.breakers import Violations
 from agentbench.policy.budget import Budget, reached_cap
+from agentbench.policy.limits import Limits
 from agentbench.policy.monitors import PolicyMonitor
-from agentbench.policy.rule_engine import BREAKERS, Limits
+from agentbench.policy.rule_engine import BREAKERS
 from tests.policy.test_breakers import NEAR_MISSES, TRIPS, Scenario, failing_states, refused_patches, same_call, spend
 from tests.policy.traces import ScriptedTrace, limits
 

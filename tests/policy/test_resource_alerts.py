@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from agentbench.core.reasons import TerminationCode
+from agentbench.policy.limits import Limits
 from agentbench.policy.recheck import recheck
 from agentbench.policy.resource_alerts import ResourceAlerts
-from agentbench.policy.rule_engine import Limits
 from agentbench.policy.termination import category_of
 from agentbench.trace.chain import Event
 from agentbench.trace.events import Payload, ResourceSample, Termination

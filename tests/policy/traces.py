@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.breakers import Trip
 from agentbench.policy.budget import Budget
+from agentbench.policy.limits import Limits
 from agentbench.policy.monitors import MONITORS
 from agentbench.policy.recheck import recheck
-from agentbench.policy.rule_engine import ENGINE_MONITORS, Limits, Monitor, RuleEngine, decision_events
+from agentbench.policy.rule_engine import ENGINE_MONITORS, Monitor, RuleEngine, decision_events
 from agentbench.policy.thresholds import Thresholds, published_thresholds
 from agentbench.trace import events
 from agentbench.trace.events import (

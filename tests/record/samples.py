@@ -21,7 +21,7 @@ from agentbench.record.manifest import (
     SandboxPlan,
     TaskIds,
 )
-from agentbench.record.recompute import grading_plan
+from agentbench.record.plans import grading_plan
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import (
     ArtifactPaths,

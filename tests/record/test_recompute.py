@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.manifest import Manifest, PlannedCheck
-from agentbench.record.recompute import grading_plan, process_differences, terms_from
+from agentbench.record.plans import grading_plan
+from agentbench.record.recompute import process_differences, terms_from
 from agentbench.trace.chain import GENESIS, Event
 from agentbench.trace.events import Payload, ProcessCounts, ProcessStarted, ToolCallFinished
 from agentbench.verdict.terms import Caps, CheckTerm, Terms, Weights, published_rubric

@@ -18,8 +18,6 @@ def test_grading_loads_no_agents_tools_or_http_library() -> None:
 
 
 def test_rule_patterns_are_not_compiled_before_they_are_needed() -> None:
-    program = (
-        "from agentbench.policy import monitors as m; m.published_rules(); print(m._compiled.cache_info().currsize)"
-    )
+    program = "from agentbench.policy import monitor_rules as m; m.published_rules(); print(m._compiled.cache_info().currsize)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"

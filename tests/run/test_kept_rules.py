@@ -11,7 +11,7 @@ import yaml
 
 from agentbench.cli.launch import run_rows
 from agentbench.contract.load import load_task
-from agentbench.policy.monitors import RuleSet, parse_rules, published_document, published_rules
+from agentbench.policy.monitor_rules import RuleSet, parse_rules, published_document, published_rules
 from agentbench.record import recompute
 from agentbench.record.audit import RunReport, verify_run
 from agentbench.run.config import CliChoices

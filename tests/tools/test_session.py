@@ -17,9 +17,11 @@ from agentbench.core.errors import InputError, Interrupted, SandboxError
 from agentbench.core.ids import new_ulid
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import Budget
-from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor
+from agentbench.policy.limits import Limits
+from agentbench.policy.monitor_rules import ContractRules
+from agentbench.policy.monitors import MONITORS, PolicyMonitor
 from agentbench.policy.recheck import recheck
-from agentbench.policy.rule_engine import ENGINE_MONITORS, Limits, RuleEngine
+from agentbench.policy.rule_engine import ENGINE_MONITORS, RuleEngine
 from agentbench.policy.thresholds import published_thresholds
 from agentbench.tools.event_recorder import EventRecorder
 from agentbench.tools.operator import Answer, Question

@@ -18,6 +18,7 @@ from agentbench.policy.applicability import DOMINANCE_TIME
 from agentbench.policy.budget import Budget, Spent
 from agentbench.policy.install_processes import InstallProcesses
 from agentbench.policy.installs import installs_of
+from agentbench.policy.monitor_rules import Action, Severity
 from agentbench.policy.repository_state import RepositoryState
 from agentbench.policy.thresholds import Thresholds
 from agentbench.trace.events import (
@@ -30,9 +31,6 @@ from agentbench.trace.events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-
-Action = Literal["note", "throttle", "deny", "kill", "pause", "quarantine", "terminate"]
-Severity = Literal["note", "penalty", "gate", "terminate"]
 
 BREAKER = "breaker"
 BACKPRESSURE = "backpressure"

@@ -6,11 +6,11 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from pydantic import JsonValue
 
 from agentbench.policy.model_answers import read_answer
+from agentbench.policy.monitor_rules import Form
 from agentbench.policy.shell import shell_line
 from agentbench.trace.events import (
     Delegation,
@@ -27,7 +27,6 @@ from agentbench.trace.events import (
 MAX_TEXT = 200_000
 """Longest text that is inspected, in characters. No honest plan, command or patch is longer."""
 
-Form = Literal["command", "line", "code", "text"]
 Blobs = Callable[[str], str | None]
 """Returns the text of a stored blob, or None."""
 

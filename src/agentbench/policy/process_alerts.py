@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from agentbench.core.reasons import TerminationCode
-from agentbench.policy.breakers import Action, Trip
+from agentbench.policy.breakers import Trip
+from agentbench.policy.monitor_rules import Action
 from agentbench.policy.process_branches import ProcessBranches
 from agentbench.trace.events import ProcessFinished, ProcessStarted
 

@@ -14,8 +14,9 @@ from collections.abc import Iterable
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.budget import reached_cap
 from agentbench.policy.host_trouble import host_troubles
+from agentbench.policy.limits import Limits
 from agentbench.policy.resource_alerts import CUT_SHORT, OBSERVING_MONITORS, MissingAlerts, alert_problem
-from agentbench.policy.rule_engine import ENDS_BY_RULE, Limits, Monitor, RuleEngine, decision_events
+from agentbench.policy.rule_engine import ENDS_BY_RULE, Monitor, RuleEngine, decision_events
 from agentbench.trace.events import (
     AcceptanceCheck,
     Actor,

@@ -7,7 +7,7 @@ While an attempt runs, each decision is logged directly after the event that cau
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.breakers import (
@@ -26,8 +26,8 @@ from agentbench.policy.breakers import (
     Trip,
     Violations,
 )
-from agentbench.policy.budget import Budget, Spent
-from agentbench.policy.thresholds import Thresholds, published_thresholds
+from agentbench.policy.budget import Spent
+from agentbench.policy.limits import Limits
 from agentbench.trace.events import Actor, Briefing, Intervention, MonitorAlert, Payload, Termination
 
 ENGINE_MONITORS = frozenset({BREAKER, BACKPRESSURE})
@@ -41,20 +41,6 @@ BREAKERS: tuple[type[Breaker], ...] = (
     Backpressure, CommandCeiling, FailedWrites, RepeatedCalls, RepeatedInstalls, Oscillation, NoProgress, Dominance,
 )  # fmt: skip
 """Every breaker, in the order they are asked. `Violations` is separate: it counts the monitors' decisions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Everything besides the events that decisions depend on. The manifest records it."""
-
-    budget: Budget = field(default_factory=Budget)
-    wall_us: int | None = None
-    thresholds: Thresholds = field(default_factory=published_thresholds)
-    max_installs: int | None = None
-    not_applicable: frozenset[str] = frozenset()
-    """Rules and caps that are skipped, because the events they need are not seen."""
-    stops_enforced: bool = True
-    """A decision to end the attempt is carried out at once, so no other decision follows it."""
 
 
 class RuleEngine:

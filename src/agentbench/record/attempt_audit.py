@@ -25,7 +25,7 @@ from pathlib import Path
 from agentbench.core.canonical import CanonicalError, Json, parse_canonical, sha256_hex
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import RunStatus
-from agentbench.policy.monitors import RuleSet
+from agentbench.policy.monitor_rules import RuleSet
 from agentbench.record.attempt_folder import (
     EVENTS,
     FILES,

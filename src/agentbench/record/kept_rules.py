@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agentbench.core.canonical import canonical, digest
 from agentbench.core.errors import RecordError
-from agentbench.policy.monitors import RuleSet, parse_rules, published_document
+from agentbench.policy.monitor_rules import RuleSet, parse_rules, published_document
 from agentbench.record.attempt_folder import content
 from agentbench.record.durable import write_atomic
 

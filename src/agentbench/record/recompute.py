@@ -5,39 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 
-from agentbench.contract.schema import StageMode
 from agentbench.core.canonical import Json
 from agentbench.policy.after_stop import acts_after_stop
 from agentbench.policy.budget import Budget
-from agentbench.policy.monitors import MONITORS, ContractRules, PolicyMonitor, RuleSet, published_rules
+from agentbench.policy.limits import Limits
+from agentbench.policy.monitor_rules import ContractRules, RuleSet, published_rules
+from agentbench.policy.monitors import MONITORS, PolicyMonitor
 from agentbench.policy.recheck import recheck
-from agentbench.policy.rule_engine import ENGINE_MONITORS, Limits
+from agentbench.policy.rule_engine import ENGINE_MONITORS
 from agentbench.policy.stages import recheck_stages
 from agentbench.policy.thresholds import Thresholds
 from agentbench.record.cost import cost_differences, rates_from
-from agentbench.record.manifest import GradingPlan, GuardPlan, Manifest, Planned
+from agentbench.record.manifest import GuardPlan, Manifest, Planned
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.chain import Event
 from agentbench.trace.events import ProcessStarted, ToolCallFinished
 from agentbench.verdict.decide import Verdict, decide
 from agentbench.verdict.facts import collect_facts
 from agentbench.verdict.terms import Caps, CheckTerm, Terms, Weights, published_rubric
-
-
-def grading_plan(terms: Terms) -> GradingPlan:
-    """Return the part of the terms that the manifest stores besides the checks and commands."""
-    weights = terms.rubric.weights
-    return GradingPlan(
-        penalty_lambda=terms.lambda_,
-        envelope_files=terms.envelope_files,
-        envelope_lines=terms.envelope_lines,
-        weights=None if weights == published_rubric().weights else asdict(weights),
-        cap_active_sec=terms.caps.active_sec,
-        cap_tool_calls=terms.caps.tool_calls,
-        cap_tokens=terms.caps.tokens,
-        cap_usd=terms.caps.usd,
-        tag_notes=terms.tag_notes,
-    )
 
 
 def terms_from(planned: Planned) -> Terms:
@@ -60,29 +45,6 @@ def terms_from(planned: Planned) -> Terms:
         execution=rates_from(planned).execution,
         rubric=rubric,
         tag_notes=plan.tag_notes,
-    )
-
-
-def guard_plan(
-    limits: Limits,
-    contract: ContractRules,
-    stages: tuple[str, ...],
-    stage_mode: StageMode,
-    not_applicable: Mapping[str, str],
-) -> GuardPlan:
-    """Return the inputs of breakers and monitors that the manifest stores."""
-    return GuardPlan(
-        thresholds=asdict(limits.thresholds),
-        monitors=published_rules().digest,
-        wall_us=limits.wall_us,
-        max_installs=limits.max_installs,
-        stages=stages,
-        stage_mode=stage_mode,
-        stages_enforced=stage_mode == "strict",
-        not_applicable=dict(not_applicable),
-        stops_enforced=limits.stops_enforced,
-        **asdict(limits.budget),
-        **asdict(contract),
     )
 
 

@@ -16,7 +16,6 @@ from pydantic_core import from_json
 
 from agentbench.core.canonical import CanonicalError, canonical, parse_canonical, sha256_hex
 from agentbench.core.errors import RecordError
-from agentbench.record.attempt_audit import AuditTerms, audit_attempt
 from agentbench.record.attempt_folder import EVENTS, content
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord
@@ -211,6 +210,8 @@ def altered_evidence(folder: Path, record: AttemptRecord, seal: Seal, *, reduced
     """
     if not (folder / seal.task_dir).exists():
         return None
+    from agentbench.record.attempt_audit import AuditTerms, audit_attempt  # noqa: PLC0415 - few reports show evidence
+
     audit = audit_attempt(folder, AttemptSealed(**seal._asdict()), record, AuditTerms(None, reduced=reduced))
     if not audit.problems:
         return None

@@ -13,10 +13,11 @@ from agentbench.core.execution_price import ExecutionPrice
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import Budget, CostCap, ReachedCap, reached_cap
 from agentbench.policy.headroom import spendable
+from agentbench.policy.limits import Limits
 from agentbench.policy.prices import MICRO
 from agentbench.policy.recheck import BUDGET
 from agentbench.policy.repository_state import RepositoryState
-from agentbench.policy.rule_engine import Limits, RuleEngine
+from agentbench.policy.rule_engine import RuleEngine
 from agentbench.policy.termination import category_of
 from agentbench.policy.thresholds import FIXED_HEADROOM
 from agentbench.record.cost import rates_from

@@ -12,7 +12,8 @@ from agentbench.core.command import Stream
 from agentbench.core.errors import RecordError
 from agentbench.core.text import printable
 from agentbench.policy.breakers import Trip
-from agentbench.policy.rule_engine import Limits, RuleEngine, decision_events
+from agentbench.policy.limits import Limits
+from agentbench.policy.rule_engine import RuleEngine, decision_events
 from agentbench.trace.blobs import LIMIT, BlobStore
 from agentbench.trace.blobs import excerpt as take_excerpt
 from agentbench.trace.events import Actor, Excerpt, Intervention, MonitorAlert, Payload, ToolCallStarted

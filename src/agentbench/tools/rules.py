@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from agentbench.contract.schema import DenyCommand, DependencyRules, StageMode, StageName, Task
 from agentbench.policy.budget import Budget, CostCap
 from agentbench.policy.headroom import spendable
-from agentbench.policy.monitors import ContractRules
+from agentbench.policy.limits import Limits
+from agentbench.policy.monitor_rules import ContractRules
 from agentbench.policy.prices import MICRO
-from agentbench.policy.rule_engine import Limits
 from agentbench.policy.thresholds import Thresholds, published_thresholds
 from agentbench.tools.result import OutputPolicy
 from agentbench.tools.stages import STAGES

@@ -30,7 +30,7 @@ from agentbench.record.manifest import (
     SandboxPlan,
     TaskIds,
 )
-from agentbench.record.recompute import grading_plan, guard_plan
+from agentbench.record.plans import grading_plan, guard_plan
 from agentbench.run.attempt.base import US, Attempt
 from agentbench.run.lab import PreparedTask, config_class
 from agentbench.run.plan import PlanRow
