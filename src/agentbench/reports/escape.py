@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
-from xml.sax.saxutils import quoteattr
 
 from agentbench.core.text import printable
 
@@ -65,6 +64,8 @@ def _cell(value: Cell) -> str:
 
 def attribute(text: str) -> str:
     """Return a quoted XML attribute value."""
+    from xml.sax.saxutils import quoteattr  # noqa: PLC0415 - imports HTTP and TLS
+
     return quoteattr(printable(text))
 
 

@@ -26,7 +26,6 @@ from agentbench.run.environment_facts import EnvironmentFacts, read_environment_
 from agentbench.run.known_packages import known_packages
 from agentbench.run.models import Models
 from agentbench.run.proxy.allow_list import AllowList
-from agentbench.run.setup_network import SetupNetwork
 from agentbench.run.task_bundle import pack_repository
 from agentbench.sandbox.protocol import (
     Backend,
@@ -306,6 +305,8 @@ class Lab:
         )
         spec = sandbox_spec(task, Phase.SETUP)
         if registries and spec.network and setup.commands:
+            from agentbench.run.setup_network import SetupNetwork  # noqa: PLC0415 - few tasks restrict their registries
+
             with SetupNetwork(self.state, registries, setup.timeout_sec) as network:
                 return backend.prepare(replace(plan, network=network), network.restrict(spec), on_step=on_step)
         return backend.prepare(plan, spec, on_step=on_step)

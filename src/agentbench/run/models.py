@@ -7,17 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from agentbench.core.errors import InputError
-from agentbench.models.client.chat_model import ChatModel
-from agentbench.models.factory import ModelFactory, ModelParams
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Account, Amount, Caps, Ledger
-from agentbench.models.metered_model import EventSink, LogSink, MeteredModel
 from agentbench.models.presets import MODEL, ModelChoice, Presets, Sampling, bundled_presets
-from agentbench.models.recording.recorded import Recording, read_recording
 from agentbench.policy.prices import MICRO, FallbackSchedule, Prices, parse_prices
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.run_directory import RunDirectory
@@ -27,6 +24,12 @@ from agentbench.run.plan import PlanRow
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.log import EventLog
 from agentbench.trace.redaction import Redactor
+
+if TYPE_CHECKING:
+    from agentbench.models.client.chat_model import ChatModel
+    from agentbench.models.factory import ModelFactory
+    from agentbench.models.metered_model import EventSink, MeteredModel
+    from agentbench.models.recording.recorded import Recording
 
 
 @dataclass
@@ -45,6 +48,8 @@ class Models:
 
     @cached_property
     def factory(self) -> ModelFactory:
+        from agentbench.models.factory import ModelFactory  # noqa: PLC0415 - grading a patch needs no model
+
         return ModelFactory(self.keys, presets=self.presets, prices=self.prices, ledger=self.ledger)
 
     @property
@@ -53,7 +58,8 @@ class Models:
         return self.task_usd is not None or self.ledger.run.statement().caps != Caps()
 
     def close(self) -> None:
-        self.factory.close()
+        if "factory" in vars(self):
+            self.factory.close()
 
     def require(self, row: PlanRow) -> None:
         """Reject a model that cannot be used, before anything runs.
@@ -87,6 +93,9 @@ class Models:
         choice = self._choice(row)
         if choice is None:
             return None
+        from agentbench.models.factory import ModelParams  # noqa: PLC0415 - grading a patch needs no model
+        from agentbench.models.metered_model import LogSink  # noqa: PLC0415
+
         params = ModelParams(
             account=account,
             sink=LogSink(log, blobs),
@@ -125,6 +134,8 @@ class Models:
         redact: Redactor | None,
     ) -> MeteredModel:
         """Return the metered model for the judge of one attempt, charged to the study and not to the agent."""
+        from agentbench.models.factory import ModelParams  # noqa: PLC0415 - few studies have a judge
+
         account = self.ledger.attempt(f"judge of {row.task.id}")
         params = ModelParams(account=account, sink=sink, recording=recording, lenient=self.lenient, redact=redact)
         return self.factory.metered_model(choice, params)
@@ -148,6 +159,8 @@ def _recording(run: Path, row: PlanRow) -> Recording:
     Raises:
         InputError: the run has no such attempt.
     """
+    from agentbench.models.recording.recorded import read_recording  # noqa: PLC0415 - few studies replay a recording
+
     folder = recorded_folder(run, row)
     if folder is None:
         raise InputError(f"{run} has no recorded attempt at task {row.task.id}, repeat {row.repeat}")

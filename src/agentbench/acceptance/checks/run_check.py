@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 from agentbench.acceptance.candidate import Candidate
-from agentbench.acceptance.checks.command import run_exit_code_check, run_junit_check
-from agentbench.acceptance.checks.probe import run_probe_check
 from agentbench.acceptance.checks.pytest.check import PytestCheck, run_plain
 from agentbench.acceptance.decoys.decoy_check import run_with_decoys
 from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, CheckResult
-from agentbench.contract.pytest_command import parse_pytest_command
+from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.contract.schema import Check
 from agentbench.core.errors import AgentFault, HarnessError, PatchInvalid, SandboxBroken, SandboxLost, TaskError
 from agentbench.core.ids import now_iso
@@ -78,25 +76,35 @@ def _describe_fault(error: AgentFault) -> str:
 
 
 def _run_by_kind(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
-    if check.kind == "probe":
-        return run_probe_check(candidate, check, step)
-    if check.parser == "junit":
-        return run_junit_check(candidate, check, step)
-    if check.parser == "exit_code":
-        return run_exit_code_check(candidate, check, step)
-    command = parse_pytest_command(check.command or "")
+    command = _pytest_call(check)
     if command is not None:
         tests = PytestCheck(candidate, check, command)
         return run_with_decoys(tests, step) if candidate.decoys else run_plain(tests, step)
+    # Most checks are plain pytest calls; what the other kinds need is imported for them only.
+    if check.kind == "probe":
+        from agentbench.acceptance.checks.probe import run_probe_check  # noqa: PLC0415
+
+        return run_probe_check(candidate, check, step)
+    from agentbench.acceptance.checks.command import run_exit_code_check, run_junit_check  # noqa: PLC0415
+
+    if check.parser == "junit":
+        return run_junit_check(candidate, check, step)
     outcome = run_exit_code_check(candidate, check, step)
+    if check.parser == "exit_code":
+        return outcome
     note = "only the exit code counts: the command is not a plain pytest call"
     return dataclasses.replace(outcome, why=f"{outcome.why}; {note}" if outcome.why else note)
+
+
+def _pytest_call(check: Check) -> PytestCommand | None:
+    """Return the parsed command of a check that is a plain pytest call, or None."""
+    if check.kind == "probe" or check.parser != "pytest":
+        return None
+    return parse_pytest_command(check.command or "")
 
 
 def assurance_of(check: Check) -> Assurance:
     """Return how hard the check's result is to forge."""
     if check.kind == "probe":
         return Assurance.OUT_OF_PROCESS
-    if check.parser == "pytest" and parse_pytest_command(check.command or "") is not None:
-        return Assurance.PER_TEST
-    return Assurance.EXIT_CODE
+    return Assurance.EXIT_CODE if _pytest_call(check) is None else Assurance.PER_TEST

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from agentbench.acceptance.validation import Baseline
@@ -12,7 +13,6 @@ from agentbench.core.errors import RecordError
 from agentbench.record.attempt_folder import MANIFEST, AttemptFolder
 from agentbench.record.manifest import read_manifest
 from agentbench.record.schema import ArtifactPaths
-from agentbench.run.attempt.conversation import conversation
 from agentbench.sandbox.protocol import SetupStep
 from agentbench.trace.events import (
     Excerpt,
@@ -41,9 +41,7 @@ def write_evidence(
         failing = folder.write("logs/failing_stdout.txt", baseline.stdout)
         folder.write("logs/failing_stderr.txt", baseline.stderr)
     _write_environment(folder)
-    spoken = conversation(read_events(log, types={LlmRequest.type, LlmResponse.type}), folder.blobs())
-    if spoken:
-        folder.write("agent/conversation.jsonl", spoken)
+    _write_conversation(folder, log)
     passing = _from_events(folder, log)
     return ArtifactPaths(task_dir=folder.task_dir, failing_stdout=failing, passing_stdout=passing)
 
@@ -59,6 +57,18 @@ def _write_environment(folder: AttemptFolder) -> None:
         "observed": None if manifest.observed is None else manifest.observed.model_dump(mode="json"),
     }
     folder.write("meta/environment.json", json.dumps(value, indent=2))
+
+
+def _write_conversation(folder: AttemptFolder, log: Path) -> None:
+    events = read_events(log, types={LlmRequest.type, LlmResponse.type})
+    first = next(events, None)
+    if first is None:
+        return
+    from agentbench.run.attempt.conversation import conversation  # noqa: PLC0415 - a given patch has no conversation
+
+    spoken = conversation(chain([first], events), folder.blobs())
+    if spoken:
+        folder.write("agent/conversation.jsonl", spoken)
 
 
 def _setup_log(steps: Sequence[SetupStep], stream: str) -> bytes:

@@ -16,7 +16,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from agentbench.core.errors import WorkspaceError
-from agentbench.workspace.secrets.rules import find_secrets
 from agentbench.workspace.source.snapshot import Snapshot
 
 RULES = 2
@@ -80,6 +79,8 @@ def repository_secrets(snapshot: Snapshot, folder: Path) -> RepositorySecrets:
 
 def scan(folder: Path) -> RepositorySecrets:
     """Search every text file of a repository outside `.git`, in the order of their paths."""
+    from agentbench.workspace.secrets.rules import find_secrets  # noqa: PLC0415 - a repository is searched once
+
     places: dict[str, list[str]] = {}
     kinds: dict[str, str] = {}
     total = searched = skipped = 0

@@ -18,7 +18,6 @@ from agentbench.tree.entry import tree_digest
 from agentbench.tree.folder import FolderTree
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.source.agent_repository import create_repository
-from agentbench.workspace.source.archive import ArchiveSource
 from agentbench.workspace.source.folder import FolderSource, read_entries
 from agentbench.workspace.source.git import GitSource
 from agentbench.workspace.source.host_git import HostGit
@@ -97,6 +96,8 @@ class Snapshots:
                 submodules=repo.submodules,
             )
         if repo.archive is not None and repo.sha256 is not None:
+            from agentbench.workspace.source.archive import ArchiveSource  # noqa: PLC0415 - imports HTTP and TLS
+
             return ArchiveSource(self._store, repo.archive, repo.sha256, folder=loaded.folder, limits=self._limits)
         raise SourceError(f"{loaded.file}: repo: expected url and commit, archive and sha256, or path")
 
