@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.models.conftest import serve  # noqa: F401 - a fixture
+from tests.run.preloaded import run_preloaded
 
 AB = (sys.executable, "-m", "agentbench.cli")
 
@@ -45,15 +46,7 @@ class Ab:
     env: Mapping[str, str]
 
     def __call__(self, *arguments: str | Path, timeout: float = 120, env: Mapping[str, str] | None = None) -> Ran:
-        done = subprocess.run(
-            [*AB, *map(str, arguments)],
-            cwd=self.cwd,
-            env={**self.env, **(env or {})},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        done = run_preloaded([*map(str, arguments)], cwd=self.cwd, env={**self.env, **(env or {})}, timeout=timeout)
         assert "Traceback" not in done.stderr, done.stderr
         return Ran(done.returncode, done.stdout, done.stderr)
 
