@@ -27,7 +27,7 @@ def test_death_by_signal_is_128_plus_its_number() -> None:
 
 
 def test_timeout_kills_the_whole_group(tmp_path: Path) -> None:
-    done = run_host(["/bin/sh", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; wait"], timeout_sec=0.5)
+    done = run_host(["/bin/sh", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; wait"], timeout_sec=3)
     assert done.timed_out
     assert done.exit_code is None
     assert not _alive(int((tmp_path / "pid").read_text()))
@@ -84,7 +84,7 @@ def test_capture_keeps_both_ends_and_the_digest_of_all(chunks: list[bytes], keep
 
 def _alive(pid: int) -> bool:
     """Return whether the process stays alive. Init reaps a killed orphan only a moment later."""
-    for _ in range(100):
+    for _ in range(3000):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         except (FileNotFoundError, ProcessLookupError):

@@ -134,11 +134,13 @@ def hang(handler: Handler, _: dict[str, Any]) -> None:
     handler.server.release.wait(30)
 
 
-def until_gone(noticed: threading.Event) -> Behaviour:
-    """Send nothing, and notice when the client disconnects."""
+def until_gone(noticed: threading.Event, arrived: threading.Event | None = None) -> Behaviour:
+    """Send nothing, and notice when the client disconnects. `arrived` is set when its request is here."""
 
     def behave(handler: Handler, _: dict[str, Any]) -> None:
-        handler.connection.settimeout(30)
+        if arrived is not None:
+            arrived.set()
+        handler.connection.settimeout(60)
         if handler.connection.recv(1) == b"":
             noticed.set()
         handler.close_connection = True

@@ -52,7 +52,7 @@ def test_request_waits_while_only_estimates_exceed_the_cap() -> None:
         waiting.join(0.2)
         assert waiting.is_alive()
         first.settle(Amount(cost))
-        waiting.join(10)
+        waiting.join(60)
         assert passed.pop() is expected
         if expected:
             first = account.admit(Amount(5000))

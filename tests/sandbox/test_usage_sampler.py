@@ -46,7 +46,7 @@ def sampled(usages: list[Usage | Exception]) -> list[Usage]:
     sandbox = Scripted(usages)
     samples: list[Usage] = []
     with sample_usage(cast("Sandbox", sandbox), samples.append, first_sec=0.001):
-        assert sandbox.asked.wait(20)
+        assert sandbox.asked.wait(60)
     return samples
 
 
@@ -72,7 +72,7 @@ def test_agent_and_grading_sandboxes_are_sampled_while_they_run(
     sampled_backend = SampledBackend(backend, emit, first_sec=0.05)
     with sampled_backend.open(SandboxSpec(phase, SMALL), prepared) as sandbox:
         running = sandbox.start(Command(line="while :; do :; done", timeout_sec=60))
-        assert enough.wait(30)
+        assert enough.wait(60)
         running.kill()
         running.wait()
     assert {sampled_phase for sampled_phase, _ in samples} == {phase}

@@ -110,7 +110,7 @@ def test_endless_search_meets_the_time_limit(
 ) -> None:
     if not ripgrep:
         monkeypatch.setattr("agentbench.tools.search.RIPGREP", "no-such-program")
-    with sandboxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=1))) as recorded:
+    with sandboxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=3))) as recorded:
         assert recorded.session.run("printf 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab' > slow").ok
         result = recorded.session.search("(a+)+$")
         assert result.ok or result.error_type == "timeout"
@@ -132,7 +132,7 @@ def test_large_output_is_bounded_and_digested(sandboxes: ProjectSandboxes, tmp_p
 
 
 def test_hanging_command_is_killed_with_its_children(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
-    with sandboxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=1))) as recorded:
+    with sandboxes.open(tmp_path, Rules(caps=Caps(tool_timeout_sec=3))) as recorded:
         result = recorded.session.run("trap '' TERM; setsid sleep 1000 & sleep 1000")
         assert result.error_type == "timeout"
         assert result.timed_out
@@ -141,7 +141,7 @@ def test_hanging_command_is_killed_with_its_children(sandboxes: ProjectSandboxes
 
 @pytest.mark.req("R-10")
 def test_wall_clock_ends_command_and_session(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
-    with sandboxes.open(tmp_path, Rules(caps=Caps(wall_sec=1.5))) as recorded:
+    with sandboxes.open(tmp_path, Rules(caps=Caps(wall_sec=4))) as recorded:
         with pytest.raises(SessionEnded) as caught:
             recorded.session.run("echo begun > mark; sleep 1000")
         assert caught.value.code is TerminationCode.WALL_CAP

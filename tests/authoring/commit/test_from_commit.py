@@ -69,11 +69,17 @@ class TestVerified:
         assert not list(repo.parent.glob("tasks/mine/*"))
 
     def test_hanging_parent_is_told_from_slow_tests(self, repo: Path, lab: Lab) -> None:
-        put(repo, {"calc.py": "def half(value):\n    while value % 2:\n        pass\n    return value // 2\n"}, "Hang")
+        put(
+            repo,
+            {
+                "calc.py": "import time\n\n\ndef half(value):\n    time.sleep(1000 * (value % 2))\n    return value // 2\n"
+            },
+            "Hang",
+        )
         fix = put(repo, FIX, "Fix")
-        slow = TaskRequest(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=4)
+        slow = TaskRequest(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=8)
         with pytest.raises(
-            UnsuitableCommit, match=r"more than 4 s on the parent, in tests/test_calc.py::test_odd\[a b\]"
+            UnsuitableCommit, match=r"more than 8 s on the parent, in tests/test_calc.py::test_odd\[a b\]"
         ) as caught:
             from_commit(slow, fix, lab)
         assert caught.value.kind == "hangs on parent"
