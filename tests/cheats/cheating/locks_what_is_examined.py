@@ -15,3 +15,5 @@ os.mkdir(place + "/numpy", 0)
 os.mkfifo(place + "/waits.pth")
 """,
 }
+# Python waits for the pipe at its start until the check times out.
+TIMEOUT_SEC = 15
