@@ -95,6 +95,8 @@ def test_patch_in_predictions_is_read_byte_for_byte(
         ),
         ('{"instance_id": "a", "model_patch": "x", "model_patch": "y"}', ":1: duplicate key 'model_patch'"),
         ('{\n"a": "x",\n"b": "x",\n"a": "y"\n}', ":4: duplicate key 'a'"),
+        (f'{{\n"a": "x",\n"b": {line("c")}\n}}', ":3: the key is 'b', but its instance_id is 'c'"),
+        (f'{{"b": {line("c")}}}', ":1: the key is 'b', but its instance_id is 'c'"),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "bytes",
 )

@@ -94,13 +94,16 @@ def _items(path: Path, stream: BinaryIO) -> Iterator[_Item]:
         if not rest.strip():
             raise
         try:
-            yield from _entries(_json(path, number, line + rest))
+            document = _json(path, number, line + rest)
         except InputError as not_a_document:
             # In JSONL the first line has the error to report. If it only opens a value, the error is elsewhere in that value.
             raise (not_a_document if line.strip() in {b"{", b"["} else not_a_line) from None
+        _refuse_two_ids(path, number, line + rest, document)
+        yield from _entries(document)
         return
     second = next(lines, None)
     if second is None:
+        _refuse_two_ids(path, number, line, value)
         yield from _entries(value)
         return
     yield str(number), None, value
@@ -156,6 +159,16 @@ def _entries(document: object) -> Iterator[_Item]:
         yield from ((key, key, value) for key, value in document.items())
     else:
         yield "1", None, document
+
+
+def _refuse_two_ids(path: Path, number: int, data: bytes, document: object) -> None:
+    """Refuse an entry whose key names another task than its `instance_id`: it would count for only one of them."""
+    for _, key, value in _entries(document):
+        other = value.get("instance_id", key) if isinstance(value, dict) else key
+        if key is not None and other != key:
+            line = next(iter(key_lines(data.decode("utf-8"), key, number)), number)
+            msg = f"{path}:{line}: the key is '{key}', but its instance_id is '{other}'"
+            raise InputError(msg, remedy="use the id of the task for both, or remove instance_id")
 
 
 def _prediction(value: object, place: str, key: str | None) -> Prediction:
