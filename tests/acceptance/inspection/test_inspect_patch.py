@@ -412,3 +412,28 @@ def test_copied_file_excuses_nothing() -> None:
     writes = [FileWrite(b"b.py", content=b"x.f_locals\ny.f_locals\n")]
     findings = inspect(InspectedPatch(patch, writes, {b"a.py": b"x.f_locals\n"}, frozenset({b"a.py"})))
     assert [finding.severity for finding in findings] == ["gate", "gate"]
+
+
+@pytest.mark.req("G-03a")
+@pytest.mark.parametrize(
+    "old, added, severities",
+    [
+        ("a.py", "", []),
+        ("a.py", "y.f_locals\n", ["gate"]),
+        ("tests/a.py", "", ["gate"]),
+    ],
+    ids=["keeps its use", "adds another use", "was a test"],
+)
+def test_renamed_file_excuses_only_what_it_did(old: str, added: str, severities: list[str]) -> None:
+    header = f"diff --git a/{old} b/b.py\nrename from {old}\nrename to b.py\n--- a/{old}\n+++ b/b.py\n"
+    hunk = f"@@ -1,2 +1,{3 if added else 2} @@\n-x.f_locals\n+x  .f_locals\n {'z'}\n" + (f"+{added}" if added else "")
+    content = f"x  .f_locals\nz\n{added}".encode()
+    findings = inspect(
+        InspectedPatch(
+            parse((header + hunk).encode()),
+            [FileWrite(b"b.py", content=content)],
+            {old.encode(): b"x.f_locals\nz\n"},
+            frozenset({old.encode()}),
+        )
+    )
+    assert [finding.severity for finding in findings if finding.severity == "gate"][:1] == severities

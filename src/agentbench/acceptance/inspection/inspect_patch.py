@@ -88,8 +88,7 @@ def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
     disguised |= any(_links_to_tests(write) for write in inspected.writes)
     diff = LineDiff()
     for patch, content in sources:
-        # A copy is a new file, so all of its lines count as added.
-        before = b"" if patch.op is Op.COPY else inspected.before.get(patch.old_path, b"")
+        before = b"" if _is_new_file(patch) else inspected.before.get(patch.old_path, b"")
         added = _added_lines(before, content, diff)
         matches = list(_code_matches(patch.path, content, added, is_test=_is_test(patch.path) and not disguised))
         lines = content.split(b"\n")
@@ -98,7 +97,7 @@ def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
         )
         counts_after = _matches_without_token(content, patch.path) if counts_before else counts_before
         for match in matches:
-            known = bool(match.token) and match.token.encode() in before
+            known = bool(match.token) and _is_known(match.token.encode(), before, patch, content)
             known |= (
                 not match.token
                 and 0 < counts_after[match.rule, match.detail] <= counts_before[match.rule, match.detail]
@@ -114,6 +113,17 @@ def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
         rest = Finding("more_findings", "note", f"{len(findings) - MAX_FINDINGS} more findings not shown")
         return (*findings[:MAX_FINDINGS], rest)
     return tuple(findings)
+
+
+def _is_new_file(patch: FilePatch) -> bool:
+    """Return whether all lines count as added: a copy is a new file, and so is a test that becomes product code."""
+    becomes_product = patch.op is Op.RENAME and _is_test(patch.old_path) and not _is_test(patch.path)
+    return patch.op is Op.COPY or becomes_product
+
+
+def _is_known(token: bytes, before: bytes, patch: FilePatch, content: bytes) -> bool:
+    """Return whether the file already contains a word. A file that moves may keep its uses of the word, not add some."""
+    return token in before and not (patch.op is Op.RENAME and content.count(token) > before.count(token))
 
 
 def _removed_lines(patches: Iterable[FilePatch]) -> frozenset[bytes]:
