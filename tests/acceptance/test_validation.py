@@ -200,3 +200,21 @@ def test_suite_whose_conftest_needs_the_fix_can_be_graded(tasks: TaskFactory, tm
     (tmp_path / "reference.patch").write_bytes(patch_of(context, {"src/toy/core.py": FIXED + "\n\nmode = median\n"}))
     report = validate(tasks.context(tmp_path, hidden=hidden, reference="reference.patch"))
     assert (report.valid, report.baseline) == (True, "fail"), report.why
+
+
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize("answers", [False, True], ids=["crashes", "answers"])
+def test_driver_that_nothing_proves_makes_a_task_invalid(tasks: TaskFactory, tmp_path: Path, answers: bool) -> None:
+    """The program of the base repository ends before the driver does, and there is no reference."""
+    driver = 'read answer || exit 3\nprintf \'{"id": "a", "outcome": "fail"}\\n{"end": 1}\\n\' >&$AB_RESULT_FD\n'
+    context = tasks.context(
+        tmp_path,
+        repo={"serve.sh": "echo no\n" if answers else "exit 1\n"},
+        hidden=None,
+        setup=(),
+        oracle={"checks": [{"id": "p", "kind": "probe", "candidate": "sh serve.sh", "driver": "driver.sh"}]},
+        files={"driver.sh": driver},
+    )
+    report = validate(context)
+    assert (report.valid, report.baseline) == (answers, "fail")
+    assert ("the driver does not finish on the base repository; add a reference" in report.why) is not answers

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentbench.acceptance import events
+from agentbench.acceptance.build import build_limit, run_base_build, run_build
 from agentbench.acceptance.checks.exit_status import step_result
 from agentbench.acceptance.grading_context import GradingContext, StepResult
 from agentbench.acceptance.protected import GradedTree, Protection, compose
 from agentbench.acceptance.reference import reference_patch
-from agentbench.acceptance.replica import BUILD_TIMEOUT_SEC, declares_build, open_replica, run_build
+from agentbench.acceptance.replica import declares_build, open_replica
 from agentbench.acceptance.sandbox_loss import attribute_loss
 from agentbench.core.command import Completed
 from agentbench.core.errors import AgentFault, HarnessError, SandboxBroken, SandboxLost
@@ -120,22 +121,16 @@ class Candidate:
         if self.build_step is None:
             step = self.build_step = self._first_build(sandbox)
         else:
-            completed = run_build(self.context, sandbox)
-            step = self.build_step if completed is None else self._build_result(completed)
+            step = self._run_build(sandbox)[0]
         if step.outcome is not Outcome.PASS:
             raise BuildFailed(step)
 
     def _first_build(self, sandbox: Sandbox) -> StepResult:
         context, line = self.context, self.context.loaded.task.oracle.build
-        events.step_started(context, BuildStarted, "build", line, BUILD_TIMEOUT_SEC if declares_build(context) else 0)
+        events.step_started(context, BuildStarted, "build", line, build_limit(context))
         completed: Completed | None = None
         try:
-            completed = run_build(context, sandbox)
-            step = (
-                StepResult("build", Outcome.PASS, NO_BUILD_DECLARED)
-                if completed is None
-                else self._build_result(completed)
-            )
+            step, completed = self._run_build(sandbox)
         except HarnessError as error:
             step = self.failed_step("build", error)
         events.step_finished(context, BuildFinished, step, completed)
@@ -148,8 +143,13 @@ class Candidate:
             return StepResult(step, Outcome.FAIL, fault.message)
         return StepResult(step, Outcome.ERROR, f"harness error: {fault.message}")
 
-    def _build_result(self, completed: Completed) -> StepResult:
-        return step_result(self.context, "build", self.context.loaded.task.oracle.build, completed, BUILD_TIMEOUT_SEC)
+    def _run_build(self, sandbox: Sandbox) -> tuple[StepResult, Completed | None]:
+        context = self.context
+        if not declares_build(context):
+            return StepResult("build", Outcome.PASS, NO_BUILD_DECLARED), None
+        limit = build_limit(context)
+        completed = run_build(context, sandbox, limit)
+        return step_result(context, "build", context.loaded.task.oracle.build, completed, limit), completed
 
 
 class Reference(Candidate):
@@ -176,4 +176,4 @@ class BaseCandidate(Candidate):
 
     def build(self, sandbox: Sandbox) -> None:
         """Run the declared build and ignore its result: a base that does not build fails its checks, as it should."""
-        run_build(self.context, sandbox)
+        run_base_build(self.context, sandbox)

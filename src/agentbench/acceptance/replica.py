@@ -13,14 +13,13 @@ from contextlib import contextmanager
 
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.protected import GradedTree, Protection, compose
-from agentbench.core.command import Command, Completed
+from agentbench.core.command import Command
 from agentbench.sandbox.protocol import Mount, Phase, Sandbox, SandboxSpec
 from agentbench.tree.entry import Entry
 
 NONE = "none"
 ENV = {"PYTHONDONTWRITEBYTECODE": "1"}
 """For every command of grading: bytecode written by one step must not run in the next."""
-BUILD_TIMEOUT_SEC = 1800
 STATIC_TIMEOUT_SEC = 600
 
 
@@ -56,13 +55,6 @@ def open_replica(context: GradingContext, tree: GradedTree, mounts: Sequence[Mou
 
 def declares_build(context: GradingContext) -> bool:
     return context.loaded.task.oracle.build != NONE
-
-
-def run_build(context: GradingContext, sandbox: Sandbox) -> Completed | None:
-    """Run the declared build. Return None if none is declared."""
-    if not declares_build(context):
-        return None
-    return sandbox.run(shell(context, context.loaded.task.oracle.build, BUILD_TIMEOUT_SEC))
 
 
 def shell(context: GradingContext, line: str, timeout_sec: float) -> Command:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
+from agentbench.acceptance.build import run_base_build
 from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.cache_keys import check_key, replica_key
 from agentbench.acceptance.candidate import BaseCandidate
 from agentbench.acceptance.checks.exit_status import missing_program
+from agentbench.acceptance.checks.probe import probe_of_base
 from agentbench.acceptance.checks.pytest.base_survey import KEPT, BrokenCheck, base_test_run
 from agentbench.acceptance.checks.pytest.check import requirement_of
 from agentbench.acceptance.checks.required_tests import summarize, tally
@@ -19,7 +21,7 @@ from agentbench.acceptance.events import microseconds
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance, CheckOutcome, GradingContext
 from agentbench.acceptance.reference import reference_patch
-from agentbench.acceptance.replica import base_entries, base_tree, open_replica, run_build, shell
+from agentbench.acceptance.replica import base_entries, base_tree, open_replica, shell
 from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.contract.schema import Check
 from agentbench.core.canonical import Json
@@ -138,7 +140,7 @@ def _baseline(outcome: Outcome, why: str, output: CheckOutcome | Completed, chec
 def _run_failing_command(context: GradingContext, line: str) -> Baseline:
     timeout = context.loaded.checks[0].timeout_sec
     with open_replica(context, base_tree(context)) as sandbox:
-        run_build(context, sandbox)
+        run_base_build(context, sandbox)
         completed = sandbox.run(shell(context, line, timeout))
     program = missing_program(context, line, completed)
     if program:
@@ -213,6 +215,7 @@ def validate(context: GradingContext, *, repeats: int = 2) -> TaskValidation:
         *(["the baseline fails in some runs and passes in others"] if state == "mixed" else []),
         *([f"the reference does not pass: {why}"] if reference not in {"pass", "none"} else []),
         *([f"flaky: {', '.join(blocking[:LISTED])}"] if blocking else []),
+        *(_unproved_drivers(context) if reference == "none" else []),
         *([NO_DECOYS] if reference == "none" and context.loaded.task.oracle.min_decoy_coverage else []),
     ]
     remark = "; ".join(problems) or (
@@ -220,6 +223,16 @@ def validate(context: GradingContext, *, repeats: int = 2) -> TaskValidation:
     )
     coverage = gradings[0].decoy_coverage if gradings else None
     return TaskValidation(context.loaded.id, not problems, state, reference, flaky, remark, coverage)
+
+
+def _unproved_drivers(context: GradingContext) -> list[str]:
+    """Return probes whose driver does not finish on the base repository, for a task without a reference."""
+    probes = [check for check in context.loaded.checks if check.mandatory and check.kind == "probe"]
+    return [
+        f"{check.id}: the driver does not finish on the base repository; add a reference that shows that it works"
+        for check in probes
+        if not probe_of_base(context, check).whole
+    ]
 
 
 def _grade_reference(context: GradingContext, times: int) -> tuple[str, str, list[Acceptance]]:

@@ -215,18 +215,22 @@ def test_hanging_candidate_fails_with_duration_and_limit(tasks: TaskFactory, tmp
     assert result.decided.why.endswith("(limit 1 s)")
 
 
+BROKEN = {
+    "crashes": "raise SystemExit(3)",
+    "no results": "pass",
+    "repeated id": DRIVER.replace('"double {number}"', '"same"'),
+}
+"""Drivers with problems that answers of a candidate can cause as well."""
+
+
 @pytest.mark.req("G-14")
-@pytest.mark.parametrize("with_reference", [False, True], ids=["", "with reference"])
 @pytest.mark.parametrize(
-    "driver",
+    "driver, with_reference",
     [
-        "raise SystemExit(3)",
-        "pass",
-        DRIVER.replace('"end": count', '"end": 7'),
-        DRIVER.replace('"double {number}"', '"same"'),
-        DRIVER.replace('"pass" if', '"maybe" if'),
+        *[pytest.param(driver, True, id=f"{name}, with reference") for name, driver in BROKEN.items()],
+        pytest.param(DRIVER.replace('"end": count', '"end": 7'), False, id="wrong count"),
+        pytest.param(DRIVER.replace('"pass" if', '"maybe" if'), False, id="unknown outcome"),
     ],
-    ids=["crashes", "no results", "wrong count", "repeated id", "unknown outcome"],
 )
 def test_broken_driver_is_an_error_of_the_task(
     tasks: TaskFactory, tmp_path: Path, driver: str, *, with_reference: bool
@@ -234,6 +238,14 @@ def test_broken_driver_is_an_error_of_the_task(
     result = probe(tasks, tmp_path, SERVER, driver=driver, with_reference=with_reference)
     assert result.outcome is Outcome.ERROR
     assert "driver" in result.decided.why
+
+
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize("driver", BROKEN.values(), ids=BROKEN.keys())
+def test_driver_without_evidence_that_it_works_blames_the_candidate(
+    tasks: TaskFactory, tmp_path: Path, driver: str
+) -> None:
+    assert probe(tasks, tmp_path, SERVER, driver=driver).outcome is Outcome.FAIL
 
 
 def test_driver_sees_nothing_of_the_candidate(tasks: TaskFactory, tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from agentbench.acceptance.build import run_base_build
 from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.cache_keys import replica_key
 from agentbench.acceptance.grading_context import Finding, GradingContext
 from agentbench.acceptance.protected import GradedTree, Protection
-from agentbench.acceptance.replica import base_entries, base_tree, declares_build, open_replica, run_build
+from agentbench.acceptance.replica import base_entries, base_tree, declares_build, open_replica
 from agentbench.acceptance.runner.runner_monitor import is_test
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import PatchInvalid
@@ -48,7 +49,7 @@ def base_build_changes(context: GradingContext) -> BaseBuildChanges:
 
     def make() -> BaseBuildChanges:
         with open_replica(context, base_tree(context)) as sandbox:
-            built = run_build(context, sandbox)
+            built = run_base_build(context, sandbox)
             if built is not None and (built.exit_code != 0 or built.timed_out):
                 return BaseBuildChanges(paths=None)
             try:

@@ -20,13 +20,13 @@ from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.cache_keys import check_key, reference_key
-from agentbench.acceptance.candidate import BaseCandidate, BuildFailed, Candidate
+from agentbench.acceptance.candidate import BaseCandidate, BuildFailed, Candidate, Reference
 from agentbench.acceptance.checks.exit_status import CANNOT_START, timed_out
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, summarize, tally
 from agentbench.acceptance.checks.startup import with_start_problem
 from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, GradingContext
-from agentbench.acceptance.replica import ENV, grading_spec
+from agentbench.acceptance.replica import ENV, base_entries, grading_spec
 from agentbench.contract.schema import Check
 from agentbench.core.command import MIB, Command, Completed
 from agentbench.core.errors import AgentFault, ContractError, SandboxError, TaskError
@@ -159,9 +159,9 @@ def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
         return started
     # Answers of a candidate can crash the driver, make it stop early, flood its side channel or repeat an id.
     caused = driver.exit_code != 0 or driver.side_truncated or read_driver_report(driver.side).may_be_caused
-    sound = _evidence_of_a_sound_driver(candidate, check, conversation) if caused else ""
-    if sound:
-        return dataclasses.replace(outcome, outcome=Outcome.FAIL, why=f"{sound}: {outcome.why}")
+    blame = _reason_to_blame_candidate(candidate, check, conversation) if caused else ""
+    if blame:
+        return dataclasses.replace(outcome, outcome=Outcome.FAIL, why=f"{blame}: {outcome.why}")
     if driver.exit_code in CANNOT_START and not driver.side:
         problem = driver.stderr.kept.decode("utf-8", "replace").strip()[:200] or f"exit {driver.exit_code}"
         return dataclasses.replace(
@@ -174,29 +174,43 @@ def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
 
 
 class ProbeOfBase(BaseModel):
-    """The result of the driver on the base repository: `whole` if it finished its report."""
+    """The result of the driver on the base repository: `whole` if it finished its report, `starts` if it could start."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
     whole: bool
+    starts: bool = True
 
 
 class ProbeOfReference(ProbeOfBase):
     """The same with the reference."""
 
 
-def _evidence_of_a_sound_driver(candidate: Candidate, check: Check, conversation: Conversation) -> str:
-    """Return why the candidate and not the driver is to blame for an incomplete report; empty if nothing shows that.
+def probe_of_base(context: GradingContext, check: Check) -> ProbeOfBase:
+    """Run the driver on the base repository; cached.
+
+    Raises:
+        SandboxError: a sandbox failed.
+    """
+    base = BaseCandidate(context.unlogged(), base_entries(context))
+    return load_or_make(context.cache, check_key(context, check), ProbeOfBase, lambda: _probe(base, check))[0]
+
+
+def _reason_to_blame_candidate(candidate: Candidate, check: Check, conversation: Conversation) -> str:
+    """Return why the candidate and not the driver is to blame for an incomplete report; empty if the driver is.
 
     A base repository without the program may be unable to finish any probe, so the reference decides, if there is one.
+    Without one the candidate is to blame: its answers are all that differs from a probe that works. Validation rejects
+    such a task, because nothing shows that its driver works.
     """
     context = candidate.context
-    base = BaseCandidate(context.unlogged(), candidate.base)
-    if load_or_make(context.cache, check_key(context, check), ProbeOfBase, lambda: _probe(base, check))[0].whole:
+    base = probe_of_base(context, check)
+    if base.whole:
         return "the driver finishes on the base repository but not with this candidate"
     if candidate.reference_file is None and not context.reference_evidence.is_recorded(check.id, ProbeOfReference):
-        exit_code = conversation.program.exit_code
-        exited_first = exit_code is not None and conversation.program_ended_first
-        return f"the candidate's program exited with {exit_code} during the probe" if exited_first else ""
+        if conversation.program_ended_first and conversation.program.exit_code is not None:
+            return f"the candidate's program exited with {conversation.program.exit_code} during the probe"
+        is_patch = not isinstance(candidate, BaseCandidate | Reference)
+        return "the driver does not finish with this candidate" if is_patch and base.starts else ""
     key = reference_key(context, check, candidate.reference_file)
 
     def probe_reference() -> ProbeOfReference:
@@ -216,7 +230,8 @@ def _probe(other: Candidate, check: Check) -> ProbeOfBase:
         driver = _run(other, check, CheckStep(other.context, check, check.id)).driver
     except BuildFailed:
         return ProbeOfBase(whole=False)
-    return ProbeOfBase(whole=driver.exit_code == 0 and not read_driver_report(driver.side).problem)
+    starts = driver.exit_code not in CANNOT_START or bool(driver.side)
+    return ProbeOfBase(whole=driver.exit_code == 0 and not read_driver_report(driver.side).problem, starts=starts)
 
 
 def _run(candidate: Candidate, check: Check, step: CheckStep) -> Conversation:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agentbench.acceptance.build import run_base_build
 from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.cache_keys import command_key
 from agentbench.acceptance.checks.environment_integrity import OPTIONAL_MODULES, Fingerprint, Interpreter, fingerprint
@@ -24,7 +25,7 @@ from agentbench.acceptance.checks.required_tests import files_of
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.inspection.known_behaviour import monkeypatched_names
 from agentbench.acceptance.protected import importable_test_files, top_level_names
-from agentbench.acceptance.replica import base_entries, base_tree, open_replica, run_build
+from agentbench.acceptance.replica import base_entries, base_tree, open_replica
 from agentbench.acceptance.runner.runner_monitor import is_test
 from agentbench.contract.pytest_command import PytestCommand
 from agentbench.contract.schema import Check
@@ -111,7 +112,7 @@ def survey(context: GradingContext, check: Check, command: PytestCommand) -> Sur
 
 def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Survey:
     with unpacked_bundle(None) as bundle, open_replica(context, base_tree(context), [bundle.mount]) as sandbox:
-        build = run_build(context, sandbox)  # a base repository that does not build is surveyed all the same
+        build = run_base_build(context, sandbox)  # a base repository that does not build is surveyed all the same
         run = run_pytest(sandbox, context.spec, command, bundle, pins=None, limit=TimeLimit(check.timeout_sec))
         transcript = run.transcript
         problem = _survey_problem(run, check)
@@ -246,7 +247,7 @@ def run_tests_on_base(context: GradingContext, check: Check, command: PytestComm
         unpacked_bundle(configuration_file(context, surveyed)) as bundle,
         open_replica(context, base_tree(context, base), [bundle.mount]) as sandbox,
     ):
-        run_build(context, sandbox)
+        run_base_build(context, sandbox)
         pins = dataclasses.replace(pins_of(context, surveyed, base), named=surveyed.named)
         run = run_pytest(sandbox, context.spec, command, bundle, pins=pins, limit=TimeLimit(check.timeout_sec))
     transcript, completed = run.transcript, run.completed

@@ -1,0 +1,62 @@
+"""Run the declared build. A candidate's may take longer than the base repository's, but not without end.
+
+A build can stop all its processes and wait for its time limit in every replica.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from agentbench.acceptance.cache import load_or_make
+from agentbench.acceptance.cache_keys import replica_key
+from agentbench.acceptance.grading_context import GradingContext
+from agentbench.acceptance.replica import base_tree, declares_build, open_replica, shell
+from agentbench.core.command import Completed
+from agentbench.sandbox.protocol import Sandbox
+
+MAX_SEC = 1800.0
+MIN_SEC = 300.0
+"""A patch may add files to compile to a build that has had nothing to do."""
+FACTOR = 10
+
+
+class BaseBuild(BaseModel):
+    """Duration of the base repository's build on this machine; None if it does not pass, which proves nothing."""
+
+    model_config = ConfigDict(frozen=True)
+    duration_sec: float | None
+
+
+def run_base_build(context: GradingContext, sandbox: Sandbox) -> Completed | None:
+    """Run the declared build in a replica of the base repository and keep its duration. Return None if none is declared."""
+    if not declares_build(context):
+        return None
+    completed = run_build(context, sandbox, MAX_SEC)
+    load_or_make(context.cache, replica_key(context), BaseBuild, lambda: _base_build(completed))
+    return completed
+
+
+def run_build(context: GradingContext, sandbox: Sandbox, limit_sec: float) -> Completed:
+    """Run the declared build in a replica."""
+    return sandbox.run(shell(context, context.loaded.task.oracle.build, limit_sec))
+
+
+def build_limit(context: GradingContext) -> float:
+    """Return the seconds that a candidate's build may take; 0 if none is declared.
+
+    Raises:
+        SandboxError: the sandbox failed.
+    """
+    if not declares_build(context):
+        return 0
+
+    def make() -> BaseBuild:
+        with open_replica(context, base_tree(context)) as sandbox:
+            return _base_build(run_build(context, sandbox, MAX_SEC))
+
+    base_sec = load_or_make(context.cache, replica_key(context), BaseBuild, make)[0].duration_sec
+    return MAX_SEC if base_sec is None else min(MAX_SEC, max(MIN_SEC, float(round(FACTOR * base_sec))))
+
+
+def _base_build(completed: Completed) -> BaseBuild:
+    return BaseBuild(duration_sec=completed.duration_sec if completed.ok else None)

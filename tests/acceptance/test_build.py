@@ -1,0 +1,43 @@
+"""The time limit of a candidate's build follows the build of the base repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentbench.acceptance.build import BaseBuild, build_limit
+from agentbench.acceptance.cache import load_or_make
+from agentbench.acceptance.cache_keys import replica_key
+from agentbench.acceptance.grade import grade
+from agentbench.acceptance.grading_context import GradingContext, Unlogged
+from agentbench.core.reasons import Outcome
+from agentbench.trace.events import BuildStarted
+from tests.acceptance.toy import FIXED, UNIT, TaskFactory, patch_of
+
+pytestmark = pytest.mark.component
+
+
+def context_with_build(tasks: TaskFactory, folder: Path, build: str) -> GradingContext:
+    return tasks.context(folder, oracle={"build": build, "checks": [UNIT]})
+
+
+@pytest.mark.parametrize(
+    "base_sec, limit_sec",
+    [(0.2, 300), (60.0, 600), (400.0, 1800), (None, 1800)],
+    ids=["fast", "slow", "slowest", "fails"],
+)
+def test_build_limit_follows_the_base_build(
+    tasks: TaskFactory, tmp_path: Path, base_sec: float | None, limit_sec: float
+) -> None:
+    context = context_with_build(tasks, tmp_path, f"true {base_sec}")
+    load_or_make(context.cache, replica_key(context), BaseBuild, lambda: BaseBuild(duration_sec=base_sec))
+    assert build_limit(context) == limit_sec
+
+
+def test_build_of_a_candidate_starts_with_that_limit(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = context_with_build(tasks, tmp_path, "true")
+    graded = grade(patch_of(context, {"src/toy/core.py": FIXED}), context)
+    assert [step.outcome for step in graded.steps] == [Outcome.PASS]
+    assert isinstance(context.log, Unlogged)
+    assert [event.ceiling_us for event in context.log.payloads if isinstance(event, BuildStarted)] == [300_000_000]
