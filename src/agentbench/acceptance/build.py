@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from agentbench.acceptance.cache import load_or_make
+from agentbench.acceptance.cache import load, load_or_make
 from agentbench.acceptance.cache_keys import replica_key
 from agentbench.acceptance.grading_context import GradingContext
-from agentbench.acceptance.replica import base_tree, declares_build, open_replica, shell
+from agentbench.acceptance.replica import declares_build, shell
 from agentbench.core.command import Completed
 from agentbench.sandbox.protocol import Sandbox
 
@@ -32,7 +32,8 @@ def run_base_build(context: GradingContext, sandbox: Sandbox) -> Completed | Non
     if not declares_build(context):
         return None
     completed = run_build(context, sandbox, MAX_SEC)
-    load_or_make(context.cache, replica_key(context), BaseBuild, lambda: _base_build(completed))
+    built = BaseBuild(duration_sec=completed.duration_sec if completed.ok else None)
+    load_or_make(context.cache, replica_key(context), BaseBuild, lambda: built)
     return completed
 
 
@@ -44,19 +45,12 @@ def run_build(context: GradingContext, sandbox: Sandbox, limit_sec: float) -> Co
 def build_limit(context: GradingContext) -> float:
     """Return the seconds that a candidate's build may take; 0 if none is declared.
 
-    Raises:
-        SandboxError: the sandbox failed.
+    The base repository has been built before, by the baseline. No sandbox is opened here: if it were lost, it would look
+    like a loss of the candidate's.
     """
     if not declares_build(context):
         return 0
-
-    def make() -> BaseBuild:
-        with open_replica(context, base_tree(context)) as sandbox:
-            return _base_build(run_build(context, sandbox, MAX_SEC))
-
-    base_sec = load_or_make(context.cache, replica_key(context), BaseBuild, make)[0].duration_sec
-    return MAX_SEC if base_sec is None else min(MAX_SEC, max(MIN_SEC, float(round(FACTOR * base_sec))))
-
-
-def _base_build(completed: Completed) -> BaseBuild:
-    return BaseBuild(duration_sec=completed.duration_sec if completed.ok else None)
+    base = load(context.cache, replica_key(context), BaseBuild)
+    if base is None or base.duration_sec is None:
+        return MAX_SEC
+    return min(MAX_SEC, max(MIN_SEC, float(round(FACTOR * base.duration_sec))))

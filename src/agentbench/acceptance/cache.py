@@ -31,7 +31,7 @@ def load_or_make(folder: Path, key: str, kind: type[M], make: Callable[[], M]) -
     Raises:
         WorkspaceError: the cache folder cannot be used.
     """
-    path = folder / f"{kind.__name__.lower()}-{key}.json"
+    path = _path(folder, key, kind)
     cached = _read(path, kind)
     if cached is not None:
         return cached, True
@@ -46,6 +46,15 @@ def load_or_make(folder: Path, key: str, kind: type[M], make: Callable[[], M]) -
             return result, False
     except OSError as error:
         raise WorkspaceError(f"the cache {folder} cannot be used: {error.strerror or error}") from error
+
+
+def load(folder: Path, key: str, kind: type[M]) -> M | None:
+    """Return the result under `key`, or None if the cache has none."""
+    return _read(_path(folder, key, kind), kind)
+
+
+def _path(folder: Path, key: str, kind: type[M]) -> Path:
+    return folder / f"{kind.__name__.lower()}-{key}.json"
 
 
 def _read(path: Path, kind: type[M]) -> M | None:
