@@ -1,4 +1,4 @@
-"""Measure the start-up time of `ab` next to a bare interpreter."""
+"""Measure the start-up time of `ab` next to a bare interpreter, and what `ab grade` imports."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from bench.report import argument_parser, open_report
 
 TIMES = 20
+MOST_MODULES = 620
+"""Limit that an import by mistake of a library exceeds."""
 AB = Path(sys.executable).with_name("ab")
 
 
@@ -23,6 +25,12 @@ def times_of(argv: list[str]) -> list[float]:
     return milliseconds[1:]
 
 
+def imported_for_grading() -> int:
+    """Return the number of modules that are loaded before `ab grade` starts to work."""
+    program = "import sys, agentbench.cli.launch, agentbench.run.predictions; print(len(sys.modules))"
+    return int(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout)
+
+
 def main() -> None:
     arguments = argument_parser(__doc__).parse_args()
     with open_report("startup", arguments.json) as report:
@@ -31,8 +39,11 @@ def main() -> None:
             "ab --version": [str(AB), "--version"],
             "ab --help": [str(AB), "--help"],
             "ab run --help": [str(AB), "run", "--help"],
+            "imports of ab grade": [sys.executable, "-c", "import agentbench.cli.launch, agentbench.run.predictions"],
         }.items():
             report.times(name, times_of(argv))
+        modules = imported_for_grading()
+        report.value("modules that ab grade imports", modules, "modules", most=MOST_MODULES)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from pathlib import Path
 
@@ -40,9 +41,11 @@ def _commit(git: Path) -> str | None:
 
 
 def _sources_digest() -> str:
-    parts = [
-        f"{path.relative_to(_PACKAGE)}\0{sha256_hex(path.read_bytes())}"
-        for path in sorted(_PACKAGE.rglob("*.py"))
-        if "demo" not in path.parts
-    ]
-    return sha256_hex("\n".join(parts).encode())
+    parts = []
+    for folder, folders, files in os.walk(_PACKAGE):
+        folders[:] = [name for name in folders if name not in {"demo", "__pycache__"}]
+        inner = folder.removeprefix(str(_PACKAGE))
+        parts += [
+            f"{inner}/{name}\0{sha256_hex(Path(folder, name).read_bytes())}" for name in files if name.endswith(".py")
+        ]
+    return sha256_hex("\n".join(sorted(parts)).encode())

@@ -31,7 +31,7 @@ OPTIONAL_MODULES = (
 class Interpreter(BaseModel):
     """Paths of the environment's Python."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     behind: str
     """The base interpreter of the environment, where a build cannot write."""
     programs: str
@@ -43,7 +43,7 @@ class Interpreter(BaseModel):
 class Fingerprint(BaseModel):
     """Digests by path of what a build must leave alone. `UNTOUCHED` stands for a digest that cannot have changed."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     runner: dict[str, str] = Field(default_factory=dict)
     """The test runner, its plugins and all start-up files."""
     dependencies: dict[str, str] = Field(default_factory=dict)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agentbench.acceptance.scorers.engine import run_scorers
 from agentbench.acceptance.scorers.workspace import Workspace
 from agentbench.contract.scorers import scorer_spec
 from agentbench.core.canonical import sha256_hex
@@ -67,8 +66,11 @@ def apply_given_patch(attempt: Attempt, prepared: PreparedTask) -> ExtractedPatc
 def run_task_scorers(attempt: Attempt, workspace: Workspace) -> None:
     """Run the task's scorers on the workspace as the agent left it. They are reported and never affect the verdict."""
     specs = [scorer_spec(scorer) for scorer in attempt.row.task.scorers]
-    if specs:
-        attempt.report_phase("scorers")
+    if not specs:
+        return
+    from agentbench.acceptance.scorers.engine import run_scorers  # noqa: PLC0415 - few tasks have scorers
+
+    attempt.report_phase("scorers")
     for result in run_scorers(specs, workspace):
         attempt.log.append(result)
 

@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from agentbench.core.errors import HarnessError
@@ -58,8 +59,7 @@ def sandbox_uid() -> int | None:
 
 def choose_uid(uid_map: str, gid_map: str) -> int:
     """Return the preferred uid, or if a container does not map it, the highest mapped one except the overflow uid."""
-    candidates: list[int] = [PREFERRED_UID, *range(_highest_uid(uid_map), 0, -1)]
-    for candidate in candidates:
+    for candidate in chain([PREFERRED_UID], range(_highest_uid(uid_map), 0, -1)):
         if candidate != _OVERFLOW_UID and _maps(uid_map, candidate) and _maps(gid_map, candidate):
             return candidate
     return PREFERRED_UID
