@@ -20,8 +20,8 @@ help:
 	@echo 'make validate-suites  validate every task in tasks/: baseline fails, reference passes, results are stable'
 	@echo 'make wheel        build dist/*.whl'
 
-# Many tests wait for processes, so three workers keep two cores busy.
-WORKERS ?= 3
+# Many tests wait for processes, so four workers keep two cores busy. A worker without tests takes some of another's.
+WORKERS ?= 4
 
 demo:
 	@scripts/bootstrap --sandbox
@@ -29,7 +29,7 @@ demo:
 
 test:
 	@scripts/bootstrap --try-sandbox
-	@$(PYTHON_BIN)/pytest -n $(WORKERS) $(ARGS)
+	@$(PYTHON_BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check:
 	@scripts/bootstrap
