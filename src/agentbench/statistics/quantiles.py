@@ -10,4 +10,6 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     position = share * (len(ordered) - 1)
     index = int(position)
     low, high = ordered[index], ordered[min(index + 1, len(ordered) - 1)]
-    return low + (high - low) * (position - index)
+    part = position - index
+    # From the nearer of the two, as numpy does: the same values give the same digits.
+    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part)
