@@ -12,7 +12,6 @@ from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.cache_keys import check_key, replica_key
 from agentbench.acceptance.candidate import BaseCandidate
 from agentbench.acceptance.checks.exit_status import missing_program
-from agentbench.acceptance.checks.probe import probe_of_base
 from agentbench.acceptance.checks.pytest.base_survey import KEPT, BrokenCheck, base_test_run
 from agentbench.acceptance.checks.pytest.check import requirement_of
 from agentbench.acceptance.checks.required_tests import summarize, tally
@@ -227,6 +226,8 @@ def validate(context: GradingContext, *, repeats: int = 2) -> TaskValidation:
 
 def _unproved_drivers(context: GradingContext) -> list[str]:
     """Return probes whose driver does not finish on the base repository, for a task without a reference."""
+    from agentbench.acceptance.checks.probe import probe_of_base  # noqa: PLC0415 - few checks are probes
+
     probes = [check for check in context.loaded.checks if check.mandatory and check.kind == "probe"]
     return [
         f"{check.id}: the driver does not finish on the base repository; add a reference that shows that it works"
