@@ -43,6 +43,13 @@ SEARCHED_WORDS = re.compile(
     r"|/proc/self/(?:fd|mem|environ)"
 )
 """Words searched for in text that cannot be parsed."""
+MATCHED_NODES = frozenset(
+    {
+        *(ast.Import, ast.ImportFrom, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef),
+        *(ast.Call, ast.Attribute, ast.Subscript, ast.Dict, ast.Constant),
+    }
+)
+"""The types of nodes that the rules for single nodes match; most nodes of a file are of other types."""
 
 
 def find_tampering(tree: ast.Module, *, script: bool) -> Iterator[RuleMatch]:
@@ -53,6 +60,8 @@ def find_tampering(tree: ast.Module, *, script: bool) -> Iterator[RuleMatch]:
     fallbacks = _import_fallbacks(nodes)
     with_context = _with_context_calls(nodes)
     for node in nodes:
+        if type(node) not in MATCHED_NODES:
+            continue
         yield from _runner_imports(node, in_fallback=id(node) in fallbacks)
         yield from _frames(node, reads_frames=reads_frames, with_context=with_context)
         yield from _comparisons(node)
