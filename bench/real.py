@@ -43,7 +43,7 @@ from agentbench.workspace.diff.apply import plan_writes
 from agentbench.workspace.diff.parse import parse
 from bench.peers.swebench_tasks import grade_with_swebench
 from bench.report import Report, argument_parser, available_backends, open_report, quantile
-from bench.trivial import AB, run_ab
+from bench.trivial import AB
 
 REPEATS = 3
 WANTED_TASKS, WANTED_LIBRARIES = 30, 10
@@ -136,10 +136,15 @@ def run_graded(case: Case, backend: str, folder: Path) -> Cost:
     """Grade the reference with a command of its own; exit unless it passes."""
     patch = folder / "reference.patch"
     patch.write_bytes(case.patch)
-    argv = [str(AB), "grade", "--task", str(case.task.folder), "--patch", str(patch)]
-    argv += ["--sandbox", backend, "--out", str(folder / "runs"), "--json"]
+    argv = ["--task", str(case.task.folder), "--patch", str(patch), "--sandbox", backend]
+    return grade([case], argv, folder)
+
+
+def grade(cases: Sequence[Case], options: Sequence[str], folder: Path) -> Cost:
+    """Run `ab grade` and return what it cost; exit unless every reference passes."""
     start = time.perf_counter()
     with (folder / "out").open("wb") as out:
+        argv = [str(AB), "grade", *options, "--out", str(folder / "runs"), "--json"]
         process = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         wall = time.perf_counter() - start
@@ -147,8 +152,11 @@ def run_graded(case: Case, backend: str, folder: Path) -> Cost:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     text = (folder / "out").read_text(encoding="utf-8", errors="replace")
-    if process.returncode != 0 or not json.loads(text.splitlines()[-1])["attempts"][0]["result"]["passed"]:
-        sys.exit(f"measurement discarded: the reference of {case.task.id} does not pass: {text[-1000:]}")
+    attempts = json.loads(text.splitlines()[-1])["attempts"] if process.returncode == 0 else []
+    failed = {case.task.id for case in cases} - {each["task_id"] for each in attempts if each["result"]["passed"]}
+    if failed:
+        names = ", ".join(sorted(failed))
+        sys.exit(f"measurement discarded: the reference does not pass of {names}: {text[-1000:]}")
     return Cost(usage.ru_utime + usage.ru_stime, wall, harness)
 
 
@@ -166,16 +174,14 @@ def run_all_plain(cases: Sequence[Case]) -> float:
     return time.perf_counter() - start
 
 
-def run_all_graded(cases: Sequence[Case], backend: str, folder: Path) -> float:
-    """Grade every reference with one command and two workers, and return the seconds."""
+def run_all_graded(cases: Sequence[Case], backend: str, folder: Path) -> Cost:
+    """Grade every reference with one command and two workers, and return what all of them cost."""
     predictions = folder / "predictions.jsonl"
     rows = ({"instance_id": case.task.id, "model_patch": case.patch.decode()} for case in cases)
     predictions.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     tasks = [word for case in cases for word in ("--task", str(case.task.folder))]
-    arguments = ["grade", *tasks, "--predictions", str(predictions), "--workers", "2", "--sandbox", backend]
-    ran = run_ab(folder, arguments)
-    ran.expect_passed(len(cases))
-    return ran.seconds
+    options = [*tasks, "--predictions", str(predictions), "--workers", "2", "--sandbox", backend]
+    return grade(cases, options, folder)
 
 
 def measure(backend: str, folders: Sequence[Path], options: argparse.Namespace, report: Report) -> None:
@@ -189,8 +195,8 @@ def measure(backend: str, folders: Sequence[Path], options: argparse.Namespace, 
                 case.graded.append(run_graded(case, backend, folder))
             print(row(case), flush=True)
         add_results(cases, backend, report)
-        two_workers = run_all_plain(cases) / len(cases), run_all_graded(cases, backend, folder) / len(cases)
-        add_two_workers(*two_workers, backend, report)
+        plain, graded = run_all_plain(cases), run_all_graded(cases, backend, folder)
+        add_two_workers(plain, graded, len(cases), backend, report)
     if options.swebench and backend == "docker":
         add_swebench(cases[: options.swebench], report)
 
@@ -229,7 +235,11 @@ def add_results(cases: Sequence[Case], backend: str, report: Report) -> None:
         report.value(text, excess, "s", backend=backend, most=0)
     harness = [case.median("graded", "harness") for case in cases]
     report.value(
-        "harness process, cpu per grading, median", statistics.median(harness), "s", backend=backend, most=HARNESS_SEC
+        "harness process, cpu of a command for one grading, median",
+        statistics.median(harness),
+        "s",
+        backend=backend,
+        most=HARNESS_SEC,
     )
     report.details += [{"backend": backend, **as_json(case)} for case in cases]
 
@@ -243,9 +253,12 @@ def as_json(case: Case) -> Mapping[str, object]:
     }
 
 
-def add_two_workers(plain: float, graded: float, backend: str, report: Report) -> None:
-    report.value("plain, two at a time, wall per task", plain, "s", backend=backend)
-    report.value("graded, two workers, wall per task", graded, "s", backend=backend, most=round(WALL.limit(plain), 2))
+def add_two_workers(plain: float, graded: Cost, count: int, backend: str, report: Report) -> None:
+    report.value("plain, two at a time, wall per task", plain / count, "s", backend=backend)
+    limit = round(WALL.limit(plain / count), 2)
+    report.value("graded, two workers, wall per task", graded.wall / count, "s", backend=backend, most=limit)
+    text = "harness process, cpu per grading of one command for all"
+    report.value(text, graded.harness / count, "s", backend=backend, most=HARNESS_SEC)
 
 
 def add_swebench(cases: Sequence[Case], report: Report) -> None:
