@@ -18,9 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -41,13 +39,13 @@ from agentbench.core.errors import AgentBenchError
 from agentbench.run.lab import Lab
 from agentbench.workspace.diff.apply import plan_writes
 from agentbench.workspace.diff.parse import parse
+from bench.cost import Cost, run_measured
 from bench.peers.swebench_tasks import grade_with_swebench
 from bench.report import Report, argument_parser, available_backends, open_report, quantile
 from bench.trivial import AB
 
 REPEATS = 3
 WANTED_TASKS, WANTED_LIBRARIES = 30, 10
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -62,15 +60,6 @@ class Goal:
 
 
 CPU_MEDIAN, CPU_P90, WALL, HARNESS_SEC = Goal(3, 0.5), Goal(4, 1), Goal(2.5, 0.5), 0.3
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Seconds of one run; `harness` is the part of `cpu` that the harness process itself used."""
-
-    cpu: float
-    wall: float
-    harness: float = 0.0
 
 
 @dataclass
@@ -142,28 +131,15 @@ def run_graded(case: Case, backend: str, folder: Path) -> Cost:
 
 def grade(cases: Sequence[Case], options: Sequence[str], folder: Path) -> Cost:
     """Run `ab grade` and return what it cost; exit unless every reference passes."""
-    start = time.perf_counter()
-    with (folder / "out").open("wb") as out:
-        argv = [str(AB), "grade", *options, "--out", str(folder / "runs"), "--json"]
-        process = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT)
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        wall = time.perf_counter() - start
-        harness = own_cpu(process.pid)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+    argv = [str(AB), "grade", *options, "--out", str(folder / "runs"), "--json"]
+    code, cost = run_measured(argv, folder / "out")
     text = (folder / "out").read_text(encoding="utf-8", errors="replace")
-    attempts = json.loads(text.splitlines()[-1])["attempts"] if process.returncode == 0 else []
+    attempts = json.loads(text.splitlines()[-1])["attempts"] if code == 0 else []
     failed = {case.task.id for case in cases} - {each["task_id"] for each in attempts if each["result"]["passed"]}
     if failed:
         names = ", ".join(sorted(failed))
         sys.exit(f"measurement discarded: the reference does not pass of {names}: {text[-1000:]}")
-    return Cost(usage.ru_utime + usage.ru_stime, wall, harness)
-
-
-def own_cpu(pid: int) -> float:
-    """Return the CPU seconds of a process that has ended and was not waited for yet, without its children."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    return cost
 
 
 def run_all_plain(cases: Sequence[Case]) -> float:
