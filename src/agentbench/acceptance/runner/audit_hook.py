@@ -16,6 +16,8 @@ import sys
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
+from importlib.util import MAGIC_NUMBER
+from marshal import loads
 from time import time
 from types import CodeType, FrameType
 from typing import Any
@@ -274,8 +276,17 @@ class AuditMonitor:
         if file.startswith((*GENERATED_CODE, self._runner_folder)):
             return False
         if file not in self._source_digests:
-            self._source_digests[file] = _source_digests(file)
+            self._source_digests[file] = self._digests_of(file)
         return _digest(code) not in self._source_digests[file]
+
+    def _digests_of(self, file: str) -> frozenset[str]:
+        """Return the digests of all code in a file."""
+        bytecode = _bytecode_file(file)
+        try:
+            code = None if self._is_new(bytecode) else _cached_code(file, bytecode)
+            return _digests(_compiled(file) if code is None else code)
+        except (OSError, ValueError, EOFError, TypeError, SyntaxError, RecursionError, MemoryError):
+            return frozenset()
 
     def _is_test_frame(self, frame: FrameType) -> bool:
         file = frame.f_code.co_filename
@@ -306,13 +317,33 @@ class AuditMonitor:
         return file.startswith(self._stdlib_folder) and "/site-packages/" not in file and "/dist-packages/" not in file
 
 
-def _source_digests(file: str) -> frozenset[str]:
-    """Return the digests of all code in a file."""
+def _bytecode_file(file: str) -> str:
+    folder, _, name = file.rpartition("/")
+    return f"{folder}/__pycache__/{name.rpartition('.')[0]}.{sys.implementation.cache_tag}.pyc"
+
+
+def _cached_code(file: str, bytecode: str) -> CodeType | None:
+    """Return the code of a module from its bytecode file, or None if that does not belong to the source as it is.
+
+    Compiling a large module of the standard library takes longer than many tests.
+    """
     try:
-        with open(file, "rb") as source:  # noqa: PTH123
-            module = compile(source.read(), file, "exec", dont_inherit=True)
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-        return frozenset()
+        source = _stat(file)
+        with open(bytecode, "rb") as cached:  # noqa: PTH123
+            data = cached.read()
+    except OSError:
+        return None
+    stamp = [int(value) & 0xFFFFFFFF for value in (source.st_mtime, source.st_size)]
+    header = MAGIC_NUMBER + b"".join(value.to_bytes(4, "little") for value in (0, *stamp))
+    return loads(data[len(header) :]) if data.startswith(header) else None  # noqa: S302 - Python loads the same file
+
+
+def _compiled(file: str) -> CodeType:
+    with open(file, "rb") as source:  # noqa: PTH123
+        return compile(source.read(), file, "exec", dont_inherit=True)
+
+
+def _digests(module: CodeType) -> frozenset[str]:
     codes = [module]
     for code in codes:
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
