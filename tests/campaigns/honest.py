@@ -33,11 +33,12 @@ from agentbench.core.errors import AgentBenchError
 from agentbench.core.reasons import Outcome
 from agentbench.run.lab import Lab
 from agentbench.workspace.diff.apply import PatchedTree, plan_writes
+from agentbench.workspace.diff.compare import Globs
 from agentbench.workspace.diff.extract import extract
 from agentbench.workspace.diff.parse import parse
 from tests.campaigns import plain_pytest
 from tests.campaigns.decisions import PLAIN, Decision, Ledger, goals_reached, summarize, table
-from tests.campaigns.variants import MAKERS, Work
+from tests.campaigns.variants import MAKERS, Work, Writes
 
 ALTERNATIVE = "alternative"
 REFERENCE = "unchanged"
@@ -114,12 +115,18 @@ def _decide(decision: Decision, context: GradingContext, work: Work, patch: byte
             return _compare_with_plain(decision, context, patch)
         if decision.variant != ALTERNATIVE:
             writes = MAKERS[decision.variant](work)
-            if writes is None:
+            if writes is None or not _allows(context.loaded, writes):
                 return decision
             patch = extract(work.tree, PatchedTree(work.tree, tuple(writes.values()))).patch
         return decided(decision, grade(patch, context), patch)
     except AgentBenchError as error:
         return dataclasses.replace(decision, result="error", why=error.message)
+
+
+def _allows(task: LoadedTask, writes: Writes) -> bool:
+    """Return whether the task lets an agent edit all of these files."""
+    editable = Globs(task.editable_globs)
+    return not task.editable_globs or all(editable.match(path) for path in writes)
 
 
 def decided(decision: Decision, graded: Acceptance, patch: bytes) -> Decision:
