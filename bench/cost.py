@@ -1,4 +1,4 @@
-"""What a command cost: CPU and wall time, and how much of it was the process itself."""
+"""Measure the CPU and wall time of a command, and the share of its own process."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     python -m bench.creation REPOSITORY COMMIT [COMMIT…]
 
 Starts with an empty state folder, so the first task pays for the interpreter and all packages; the following ones find what
-it left. Each task is then graded for the first time: what its creation found out must not be found out again.
+it left. Each task is then graded for the first time, which must reuse the results of its creation.
 """
 
 from __future__ import annotations

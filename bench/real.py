@@ -138,7 +138,7 @@ def grade(cases: Sequence[Case], options: Sequence[str], folder: Path) -> Cost:
     failed = {case.task.id for case in cases} - {each["task_id"] for each in attempts if each["result"]["passed"]}
     if failed:
         names = ", ".join(sorted(failed))
-        sys.exit(f"measurement discarded: the reference does not pass of {names}: {text[-1000:]}")
+        sys.exit(f"measurement discarded: the reference does not pass for {names}: {text[-1000:]}")
     return cost
 
 

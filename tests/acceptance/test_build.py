@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.acceptance.build import BaseBuild, build_limit
+from agentbench.acceptance.build import BaseBuild, base_build_key, build_limit
 from agentbench.acceptance.cache import load_or_make
-from agentbench.acceptance.cache_keys import replica_key
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import GradingContext, Unlogged
 from agentbench.core.reasons import Outcome
@@ -31,7 +30,7 @@ def test_build_limit_follows_the_base_build(
     tasks: TaskFactory, tmp_path: Path, base_sec: float | None, limit_sec: float
 ) -> None:
     context = context_with_build(tasks, tmp_path, f"true {base_sec}")
-    load_or_make(context.cache, replica_key(context), BaseBuild, lambda: BaseBuild(duration_sec=base_sec))
+    load_or_make(context.cache, base_build_key(context), BaseBuild, lambda: BaseBuild(duration_sec=base_sec))
     assert build_limit(context) == limit_sec
 
 

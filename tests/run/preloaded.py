@@ -42,7 +42,9 @@ def run_preloaded(
     ):
         connection.connect(_start_server())
         socket.send_fds(connection, [request], [out.fileno(), err.fileno()])
-        pid = int(connection.recv(20))
+        started = connection.recv(20)
+        assert started, "the server of preloaded commands ended; its error is in the output of pytest"
+        pid = int(started)
         connection.settimeout(timeout)
         try:
             code = int(connection.recv(20))
@@ -119,6 +121,7 @@ def _take_request(connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, which the installed program does not search
     from agentbench.cli.main import main
 
     import_everything()

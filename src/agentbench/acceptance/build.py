@@ -1,4 +1,4 @@
-"""Run the declared build. A candidate's may take longer than the base repository's, but not without end.
+"""Run the declared build, and limit a candidate's build by the duration of the base repository's.
 
 A build can stop all its processes and wait for its time limit in every replica.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from agentbench.acceptance.cache import load, load_or_make
+from agentbench.acceptance.cache import key_of, load, load_or_make
 from agentbench.acceptance.cache_keys import replica_key
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.replica import declares_build, shell
@@ -23,8 +23,13 @@ FACTOR = 10
 class BaseBuild(BaseModel):
     """Duration of the base repository's build on this machine; None if it does not pass, which proves nothing."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     duration_sec: float | None
+
+
+def base_build_key(context: GradingContext) -> str:
+    """Return the key of the base build: unlike an outcome, a duration depends on the CPU limit."""
+    return key_of(replica_key(context), context.spec.limits.cpus)
 
 
 def run_base_build(context: GradingContext, sandbox: Sandbox) -> Completed | None:
@@ -33,7 +38,7 @@ def run_base_build(context: GradingContext, sandbox: Sandbox) -> Completed | Non
         return None
     completed = run_build(context, sandbox, MAX_SEC)
     built = BaseBuild(duration_sec=completed.duration_sec if completed.ok else None)
-    load_or_make(context.cache, replica_key(context), BaseBuild, lambda: built)
+    load_or_make(context.cache, base_build_key(context), BaseBuild, lambda: built)
     return completed
 
 
@@ -45,12 +50,12 @@ def run_build(context: GradingContext, sandbox: Sandbox, limit_sec: float) -> Co
 def build_limit(context: GradingContext) -> float:
     """Return the seconds that a candidate's build may take; 0 if none is declared.
 
-    The base repository has been built before, by the baseline. No sandbox is opened here: if it were lost, it would look
-    like a loss of the candidate's.
+    The baseline usually built the base repository before; if its duration is not known, the limit is `MAX_SEC`. No
+    sandbox is opened here, because its loss would be blamed on the candidate.
     """
     if not declares_build(context):
         return 0
-    base = load(context.cache, replica_key(context), BaseBuild)
+    base = load(context.cache, base_build_key(context), BaseBuild)
     if base is None or base.duration_sec is None:
         return MAX_SEC
     return min(MAX_SEC, max(MIN_SEC, float(round(FACTOR * base.duration_sec))))

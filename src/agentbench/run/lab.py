@@ -268,7 +268,7 @@ class Lab:
         """
         if not agent.startswith("cli:"):
             return None
-        from agentbench.agents.cli.agent import profile_of  # noqa: PLC0415 - few studies run such programs
+        from agentbench.agents.cli.agent import profile_of  # noqa: PLC0415 - few runs run such programs
         from agentbench.agents.cli.layer import install  # noqa: PLC0415
 
         profile = profile_of(agent)

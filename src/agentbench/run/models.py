@@ -134,7 +134,7 @@ class Models:
         redact: Redactor | None,
     ) -> MeteredModel:
         """Return the metered model for the judge of one attempt, charged to the study and not to the agent."""
-        from agentbench.models.factory import ModelParams  # noqa: PLC0415 - few studies have a judge
+        from agentbench.models.factory import ModelParams  # noqa: PLC0415 - few runs have a judge
 
         account = self.ledger.attempt(f"judge of {row.task.id}")
         params = ModelParams(account=account, sink=sink, recording=recording, lenient=self.lenient, redact=redact)
@@ -159,7 +159,7 @@ def _recording(run: Path, row: PlanRow) -> Recording:
     Raises:
         InputError: the run has no such attempt.
     """
-    from agentbench.models.recording.recorded import read_recording  # noqa: PLC0415 - few studies replay a recording
+    from agentbench.models.recording.recorded import read_recording  # noqa: PLC0415 - few runs replay a recording
 
     folder = recorded_folder(run, row)
     if folder is None:

@@ -247,7 +247,7 @@ def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask]) -> Lab:
 
 
 def _judge(model: str, repeats: int) -> JudgeChoice:
-    from agentbench.run.attempt.judge import JudgeChoice  # noqa: PLC0415 - few studies have a judge
+    from agentbench.run.attempt.judge import JudgeChoice  # noqa: PLC0415 - few runs have a judge
 
     return JudgeChoice(model, repeats)
 

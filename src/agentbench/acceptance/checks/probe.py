@@ -93,14 +93,14 @@ def _end_problem(line: bytes, count: int) -> tuple[str, bool]:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What the candidate's program and the driver ended with."""
+    """Results of the candidate's program and of the driver."""
 
     program: Completed
     driver: Completed
     program_ended_first: bool
     """The program had ended before the driver did.
 
-    The order is that of the ends as the host saw them: durations cannot tell, because the two start one after the other.
+    The host observes the order of the two ends. Durations do not show it, because the processes start one after the other.
     """
 
 

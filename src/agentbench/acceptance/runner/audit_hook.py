@@ -116,12 +116,16 @@ class AuditMonitor:
         try:
             frame: FrameType | None = _getframe(RUNNER_FRAMES + 1)
             location = self._loaded_file(event, arguments, frame) or self._responsible(event, arguments, frame)
-            if location is None or location in self._reported or self._counts.get(location[0], 0) >= MAX_REPORTS:
+            if location is None or location in self._reported:
+                return False
+            kind = " ".join(location[0].split(" ")[:2])  # without the file that an event may name
+            if self._counts.get(kind, 0) >= MAX_REPORTS:
                 return False
             if _getpid() != self._pid:
-                return True  # a forked process cannot report anything, so it is not allowed to do it either
+                # A forked process cannot report anything, so it may not do what would fail the check.
+                return kind != "load library"
             self._reported.add(location)
-            self._counts[location[0]] = self._counts.get(location[0], 0) + 1
+            self._counts[kind] = self._counts.get(kind, 0) + 1
             self._send("seen", *location)
             return False
         finally:
@@ -143,7 +147,7 @@ class AuditMonitor:
     ) -> tuple[str, str, int] | None:
         """Return the file that an event loads, if it is bytecode of the workspace or was written while tests run.
 
-        Whoever imports it, nobody sees what it does: no patch contains it, and installed packages are trusted.
+        Such code escapes inspection: no patch contains it, and installed packages are trusted.
         """
         position = LOAD_EVENTS.get(event)
         text = None if position is None else _path_text(arguments[position])

@@ -31,7 +31,7 @@ _TOO_OLD = "no such option: --dry-run"
 def find_releases(draft: TaskDraft, folder: Path, lab: Lab) -> list[str]:
     """Return the releases that a draft's setup would install, as `pip freeze` would list them.
 
-    A pip older than 22.2 cannot tell, so setup is run with it.
+    pip before 22.2 has no dry run, so setup installs everything and `pip freeze` lists it.
 
     Raises:
         UnsuitableCommit: pip finds no releases that fit together, or setup failed.
@@ -44,7 +44,10 @@ def find_releases(draft: TaskDraft, folder: Path, lab: Lab) -> list[str]:
         if _TOO_OLD not in error.remedy:
             raise
         return freeze(prepare(write_task(draft, folder), lab).environment)
-    return asked.steps[-1].stdout.decode("utf-8", "replace").splitlines()
+    listed = asked.steps[-1]
+    if listed.exit_code != 0:
+        return freeze(prepare(write_task(draft, folder), lab).environment)
+    return listed.stdout.decode("utf-8", "replace").splitlines()
 
 
 def freeze(environment: Prepared) -> list[str]:

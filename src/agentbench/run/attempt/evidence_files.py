@@ -66,9 +66,9 @@ def _write_conversation(folder: AttemptFolder, log: Path) -> None:
         return
     from agentbench.run.attempt.conversation import conversation  # noqa: PLC0415 - a given patch has no conversation
 
-    spoken = conversation(chain([first], events), folder.blobs())
-    if spoken:
-        folder.write("agent/conversation.jsonl", spoken)
+    lines = conversation(chain([first], events), folder.blobs())
+    if lines:
+        folder.write("agent/conversation.jsonl", lines)
 
 
 def _setup_log(steps: Sequence[SetupStep], stream: str) -> bytes:

@@ -270,13 +270,32 @@ COPY_LIBRARY = "import glob, shutil, sysconfig\nshutil.copy(glob.glob(sysconfig.
 """Makes a native library, as a compiler would."""
 
 
+LOAD_IN_A_FORK = """
+import os
+
+
+def load_in_a_fork():
+    child = os.fork()
+    if not child:
+        try:
+            ctypes.CDLL('/tmp/made.so')
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+load_in_a_fork()
+"""
+
+
 def test_library_made_while_tests_run_is_a_finding(tasks: TaskFactory, tmp_path: Path) -> None:
     context = tasks.context(
         tmp_path,
         repo={**REPO, "build.py": COPY_LIBRARY.format(to="built.so")},
         oracle={"build": "python build.py", "checks": [UNIT]},
     )
-    load = "import ctypes\nctypes.CDLL('/workspace/built.so')\nctypes.CDLL('/tmp/made.so')\n"
+    load = "import ctypes\nctypes.CDLL('/workspace/built.so')\n" + LOAD_IN_A_FORK + "ctypes.CDLL('/tmp/made.so')\n"
     graded = grade(
         patch_of(context, {"src/toy/core.py": FIXED + COPY_LIBRARY.format(to="/tmp/made.so") + load}), context
     )

@@ -31,7 +31,7 @@ TAMPERING_PREFIXES = ("gc.", "sys.set", "sys.monitoring")
 OPEN_DATA = "open data "
 """Prefix of the event that a file beside the tests was read; the file follows."""
 LOAD = "load "
-"""Prefix of the events that code was loaded that nobody could inspect; kind and file follow."""
+"""Prefix of events that report loaded code which could not be inspected; kind and file follow."""
 _LOADED = {
     "library": "loads a native library that was made while the tests ran",
     "dependency": "loads an installed package that was changed while the tests ran",
