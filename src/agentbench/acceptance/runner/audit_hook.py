@@ -76,8 +76,15 @@ class AuditMonitor:
     """Handles audit events. It never calls anything that belongs to the code it observes."""
 
     def __init__(
-        self, send: Callable[..., None], job: Mapping[str, Any], runner_folder: str, is_test: Callable[[str], bool]
+        self,
+        send: Callable[..., None],
+        job: Mapping[str, Any],
+        runner_folder: str,
+        is_test: Callable[[str], bool],
+        trusted_paths: Iterable[str],
     ) -> None:
+        self._installed = tuple(_absolute(path) + "/" for path in trusted_paths if "-packages" in path)
+        """Folders of installed packages. Tests may make others with such a name."""
         self._setup_packages = frozenset(job["pinned"]) if job["mode"] != "survey" else None
         """Packages that setup installed, which are not code under test. None means every installed package."""
         self._send = send
@@ -118,7 +125,9 @@ class AuditMonitor:
             location = self._loaded_file(event, arguments, frame) or self._responsible(event, arguments, frame)
             if location is None or location in self._reported:
                 return False
-            kind = " ".join(location[0].split(" ")[:2])  # without the file that an event may name
+            kind = location[0]
+            if kind.startswith(("load ", "open data ")):
+                kind = " ".join(kind.split(" ")[:2])  # without the file that the event names
             if self._counts.get(kind, 0) >= MAX_REPORTS:
                 return False
             if _getpid() != self._pid:
@@ -155,10 +164,10 @@ class AuditMonitor:
             return None
         if event != "open":
             kind = "library" if self._is_new(text) else ""
-        elif "-packages/" in text:
-            kind = "dependency" if self._is_new(text) else ""
+        elif self._is_bytecode(text, frame):
+            kind = "bytecode" if any(_statuses(text)) else ""
         else:
-            kind = "bytecode" if self._is_bytecode(text, frame) and any(_statuses(text)) else ""
+            kind = "dependency" if _absolute(text).startswith(self._installed) and self._is_new(text) else ""
         place = text[len(self._workspace) :] if text.startswith(self._workspace) else text  # noqa: FURB188
         return (f"load {kind} {place}", place, 0) if kind else None
 
@@ -168,7 +177,7 @@ class AuditMonitor:
         if caller is None or caller.f_code.co_name != "get_code" or caller.f_code.co_filename != IMPORT_SYSTEM:
             return False
         source = caller.f_locals.get("source_path", path)  # a loader without this variable loads only bytecode
-        is_own = type(source) is str and source.startswith(self._workspace) and "-packages/" not in source
+        is_own = type(source) is str and source.startswith(self._workspace) and not source.startswith(self._installed)
         return is_own and caller.f_locals.get("bytecode_path", path) == path
 
     def _is_new(self, path: str) -> bool:

@@ -122,7 +122,7 @@ def prepare() -> Callable[..., int]:
     sys.path[:0] = import_path + [os.path.abspath(path) for path in job["pythonpath"]]
     os.environ.update(job["env"])
     install_main_module(pytest)
-    monitor, begin_tests = start_monitoring(job, send, reentrancy_guard, seal)
+    monitor, begin_tests = start_monitoring(job, send, reentrancy_guard, seal, trusted_paths)
     recorder = session.Recorder(job, send, monitor, begin_tests)
     recorder.undo = [pins.pin_distributions(job, trusted_paths), pins.pin_configuration(job)]
     pins.pin_rewriting(job, trusted_paths)
@@ -148,12 +148,13 @@ def start_monitoring(
     send: Any,  # noqa: ANN401
     reentrancy_guard: types.ModuleType,
     seal: Any,  # noqa: ANN401
+    trusted_paths: list[str],
 ) -> tuple[Any, Callable[[], None]]:
     """Start monitoring. Return the runner monitor and the function to call when tests begin."""
     runner_monitor, audit_hook = load("runner_monitor"), load("audit_hook")
     runner_folder = os.path.dirname(os.path.abspath(__file__))
     monitor = runner_monitor.RunnerMonitor(job["workspace"], job["replaced"])
-    audit_monitor = audit_hook.AuditMonitor(send, job, runner_folder, runner_monitor.is_test)
+    audit_monitor = audit_hook.AuditMonitor(send, job, runner_folder, runner_monitor.is_test, trusted_paths)
 
     def failed(reason: str) -> None:
         send("changed", [f"harness runner: {reason}"])
