@@ -104,8 +104,8 @@ def pin_rewriting(job: Job, trusted_paths: list[str]) -> None:
 def ignore_bytecode(workspace: str, trusted_paths: list[str]) -> None:
     """Compile modules of the workspace from source: a build or code under test can write bytecode for tests and helpers.
 
-    Bytecode of installed packages is used, also if they are in the workspace, unless it was written while tests run: a
-    child process may do so, and code under test could.
+    Bytecode of installed packages is used, also if they are in the workspace, unless it was written while tests run. A
+    child process of honest tests may write it; code under test could plant it.
     """
     started = time.time()
     find_bytecode = import_system.cache_from_source
@@ -114,14 +114,14 @@ def ignore_bytecode(workspace: str, trusted_paths: list[str]) -> None:
     def cache_from_source(path: Any, *args: Any, **options: Any) -> str:  # noqa: ANN401
         file = os.path.abspath(path)  # noqa: PTH100
         if file.startswith(workspace.rstrip("/") + "/") and not file.startswith(installed):
-            raise NotImplementedError  # to the import system: this interpreter has no bytecode files
+            raise NotImplementedError  # tells the import system to compile the source
         found = find_bytecode(path, *args, **options)
         try:
             written = os.stat(found).st_ctime  # noqa: PTH116
         except OSError:
             return found
         if written >= started:
-            raise NotImplementedError
+            raise NotImplementedError  # as above
         return found
 
     import_system.cache_from_source = cache_from_source

@@ -198,12 +198,6 @@ def _note_rows(rows: Rows, metafunc: Any) -> None:  # noqa: ANN401
         rows[id(callspec)] = (callspec, position, indices)
 
 
-def _selected(items: list[pytest.Item], only: Collection[str]) -> list[pytest.Item]:
-    if not only:
-        return items
-    return [item for item in items if not {_plain(item.nodeid), _function_id(_plain(item.nodeid))}.isdisjoint(only)]
-
-
 def _module_id(item: pytest.Item) -> str:
     return item.nodeid.split("::")[0]
 
