@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import Counter
 from pathlib import Path
 from unittest import mock
 
@@ -19,8 +18,8 @@ from agentbench.authoring.harvest.harvest import (
     Ledger,
     Verdict,
     choose,
-    choose_heldout,
     harvest,
+    is_held_out,
 )
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import InputError
@@ -69,66 +68,87 @@ def test_commits_with_equal_subjects_are_not_copies(repo: Path, tmp_path: Path) 
     assert history(repo, tmp_path) == [second, first]
 
 
-@given(
-    st.dictionaries(
-        st.text("abcdef", min_size=1, max_size=6), st.sampled_from(["bugfix/short", "feature/short", "x/long"])
-    ),
-    st.floats(0, 1),
-    st.integers(),
-)
-def test_heldout_share_applies_to_every_stratum(strata: dict[str, str], share: float, seed: int) -> None:
-    chosen = choose_heldout(strata, share, seed)
-    assert chosen <= strata.keys()
-    assert chosen == choose_heldout(dict(reversed(strata.items())), share, seed)
-    assert abs(len(chosen) - len(strata) * share) <= 1
-    sizes, held = Counter(strata.values()), Counter(strata[task_id] for task_id in chosen)
-    assert all(abs(held[stratum] - size * share) <= 1.5 for stratum, size in sizes.items())
+@given(st.floats(0, 1), st.floats(0, 1), st.integers())
+def test_a_larger_share_keeps_what_is_held_out(share: float, other: float, seed: int) -> None:
+    commits = [f"{number:040x}" for number in range(20)]
+    smaller, larger = sorted([share, other])
+    held = {commit for commit in commits if is_held_out(commit, smaller, seed)}
+    assert held <= {commit for commit in commits if is_held_out(commit, larger, seed)}
+    assert not any(is_held_out(commit, 0, seed) for commit in commits)
+    assert all(is_held_out(commit, 1, seed) for commit in commits)
 
 
-def test_harvest_holds_out_tasks_and_continues(repo: Path, lab: Lab, tmp_path: Path) -> None:
-    put(repo, FIX, "Fix half")
-    put(
-        repo,
-        {
-            "calc.py": "def half(v):\n    return v / 2\n\n\ndef twice(v):\n    return v + v\n",
-            "tests/test_twice.py": "from calc import twice\n\n\ndef test_twice():\n    assert twice(2) == 4\n",
-        },
-        "Add twice",
-    )
-    put(
-        repo,
-        {
-            "calc.py": (repo / "calc.py").read_text() + "# end\n",
-            "tests/test_nothing.py": "def test_nothing():\n    pass\n",
-        },
-        "Say end",
-    )
-    task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
-    request = HarvestRequest(
-        task, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0.5, workers=2
-    )
-    lines: list[str] = []
+def test_about_the_asked_share_is_held_out() -> None:
+    commits = [f"{number:040x}" for number in range(2000)]
+    assert 540 < sum(is_held_out(commit, 0.3, 20260307) for commit in commits) < 660
+
+
+def suites_of(folder: Path) -> dict[str, str]:
+    """Return the suite of each task in a folder of suites."""
+    names = [name for name in ("calc-dev", "calc-heldout") if (folder / name).is_dir()]
+    return {task.id: name for name in names for task in load_suite(name, folder).tasks}
+
+
+def test_interrupted_harvest_holds_out_the_same_tasks(repo: Path, lab: Lab, tmp_path: Path) -> None:
+    half = put(repo, FIX, "Fix half")
+    files = {
+        "calc.py": "def half(v):\n    return v / 2\n\n\ndef twice(v):\n    return v + v\n",
+        "tests/test_twice.py": "from calc import twice\n\n\ndef test_twice():\n    assert twice(2) == 4\n",
+    }
+    twice = put(repo, files, "Add twice")
+    files = {
+        "calc.py": (repo / "calc.py").read_text() + "# end\n",
+        "tests/test_nothing.py": "def test_nothing():\n    pass\n",
+    }
+    put(repo, files, "Say end")
+    # The newest is held out, so a harvest that stops after it would have to hold out all of its tasks.
+    seed = next(n for n in range(1000) if is_held_out(twice, 0.5, n) and not is_held_out(half, 0.5, n))
+
+    def request(name: str) -> HarvestRequest:
+        task = TaskRequest(repo=str(repo), suite_dir=tmp_path / name / "calc-dev", pin=False, timeout_sec=60)
+        ledger = tmp_path / name / "calc.harvest.json"
+        return HarvestRequest(task, tmp_path / name / "calc-heldout", ledger, heldout=0.5, seed=seed, workers=2)
+
     tried: list[str] = []
-    first = harvest(request, lab, notify=lines.append, show_running=tried.append)
+    whole = harvest(request("whole"), lab, notify=lambda _line: None, show_running=tried.append)
     assert tried[0].count(", ") == 1  # two workers
     assert {"Fix half", "Add twice", "Say end"} == {
         commit[11:] for line in tried if line for commit in line.split(", ")
     }
     assert tried[-1] == ""
-    assert sorted((verdict.subject, verdict.kind) for verdict in first.verdicts) == [
+    assert sorted((verdict.subject, verdict.kind) for verdict in whole.verdicts) == [
         ("Add twice", "accepted"),
         ("Fix half", "accepted"),
         ("Say end", "does not fail on parent"),
     ]
-    suites = {
-        name: [task.id for task in load_suite(name, tmp_path / "tasks").tasks] for name in ("calc-dev", "calc-heldout")
-    }
-    assert [len(tasks) for tasks in suites.values()] == [1, 1]
-    lines.clear()
-    again = harvest(request, lab, notify=lines.append)
-    assert again.verdicts == first.verdicts
+    suites = {f"calc-{twice[:10]}": "calc-heldout", f"calc-{half[:10]}": "calc-dev"}
+    assert suites_of(tmp_path / "whole") == suites
+
+    parts = request("parts")
+    harvest(dataclasses.replace(parts, maximum=1, workers=1), lab, notify=lambda _line: None)
+    assert suites_of(tmp_path / "parts") == {f"calc-{twice[:10]}": "calc-heldout"}
+    parts.ledger.unlink()  # as if interrupted between task and verdict
+    resumed = harvest(parts, lab, notify=lambda _line: None)
+    assert suites_of(tmp_path / "parts") == suites
+    assert set(resumed.verdicts) == set(whole.verdicts)
+
+    lines: list[str] = []
+    again = harvest(dataclasses.replace(parts, heldout=0, seed=1), lab, notify=lines.append)
+    assert again.verdicts == resumed.verdicts
     assert lines[-1] == "0 candidates run"
-    assert {name: [task.id for task in load_suite(name, tmp_path / "tasks").tasks] for name in suites} == suites
+    assert suites_of(tmp_path / "parts") == suites
+
+
+def test_existing_task_stays_in_its_suite_under_another_seed(repo: Path, lab: Lab, tmp_path: Path) -> None:
+    put(repo, FIX, "Fix half")
+    task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "calc-dev", pin=False, timeout_sec=60)
+    request = HarvestRequest(task, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json", heldout=0)
+    (first,) = harvest(request, lab, notify=lambda _line: None).verdicts
+    assert (first.suite, first.seed, first.share) == ("calc-dev", request.seed, 0)
+    request.ledger.unlink()
+    (again,) = harvest(dataclasses.replace(request, heldout=1), lab, notify=lambda _line: None).verdicts
+    assert (again.suite, again.seed, again.share) == ("calc-dev", None, None)
+    assert suites_of(tmp_path) == {first.task_id: "calc-dev"}
 
 
 def test_second_harvest_reuses_environments_and_verifications(repo: Path, lab: Lab, tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from agentbench.acceptance.validation import TaskValidation
-from agentbench.authoring.harvest.harvest import move_task
+from agentbench.contract.load import TASK_NAME
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 
@@ -39,7 +40,7 @@ def quarantine_task(folder: Path, quarantine: Path, validation: TaskValidation) 
     target = quarantine / folder.name
     if target.exists():
         raise InputError(f"{target} already exists", remedy="remove it if it is an earlier copy of the same task")
-    move_task(folder, target)
+    _move_task(folder, target)
     notes = target / "notes.md"
     ids = "".join(f"- {test_id}\n" for test_id in validation.flaky)
     text = f"\n## In quarantine since {dt.datetime.now(dt.UTC):%Y-%m-%d}\n\n{validation.why}\n\n{ids}"
@@ -49,3 +50,19 @@ def quarantine_task(folder: Path, quarantine: Path, validation: TaskValidation) 
     except OSError as error:
         raise InputError(f"{notes}: cannot write: {error.strerror}") from None
     return target
+
+
+def _move_task(folder: Path, target: Path) -> None:
+    """Move a task to another suite and update the `suite` key.
+
+    Raises:
+        InputError: the target cannot be written.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = folder / TASK_NAME
+        text = re.sub(r"(?m)^suite: .*$", f"suite: {target.parent.name}", file.read_text(encoding="utf-8"), count=1)
+        file.write_text(text, encoding="utf-8")
+        folder.rename(target)
+    except OSError as error:
+        raise InputError(f"{target}: cannot write: {error.strerror}") from None

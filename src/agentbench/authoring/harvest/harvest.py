@@ -1,4 +1,8 @@
-"""Create suites from a repository's history: choose candidates, verify them in parallel, hold out a share."""
+"""Create suites from a repository's history: choose candidates, verify them in parallel, hold out a share.
+
+Whether a task is held out is decided by its commit and the seed alone, before it is created. It therefore does not depend on
+interruptions, on the number of tasks or on their order.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,6 @@ from agentbench.authoring.commit.split import Kind, UnsuitableCommit, is_test, s
 from agentbench.authoring.commit.task_draft import check_name
 from agentbench.authoring.environment.resolver import EnvironmentResolver
 from agentbench.authoring.task_lock import TaskExists, TaskLocation
-from agentbench.contract.load import TASK_NAME
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.atomic_file import write_atomic
 from agentbench.core.errors import ContractError, InputError, PatchInvalid, SourceError, TaskError
@@ -57,6 +60,20 @@ class HarvestRequest:
     retry: tuple[str, ...] = ()
     """Kinds of rejection to run again, for instance because an index can be reached today."""
 
+    def task_for(self, commit_id: str) -> TaskRequest:
+        """Return the options of one task, with the suite that it belongs to."""
+        dev, heldout = self.both_suites()
+        return heldout if is_held_out(commit_id, self.heldout, self.seed) else dev
+
+    def both_suites(self) -> tuple[TaskRequest, TaskRequest]:
+        return self.task, dataclasses.replace(self.task, suite_dir=self.heldout_dir)
+
+
+def is_held_out(commit_id: str, share: float, seed: int) -> bool:
+    """Decide by a keyed hash whether the task of a commit is held out, with probability `share`. Pure."""
+    drawn = hashlib.sha256(f"{seed}:{commit_id}".encode()).digest()[:8]
+    return int.from_bytes(drawn) < share * 2**64
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -70,6 +87,9 @@ class Verdict:
     stratum: str = ""
     suite: str = ""
     flags: tuple[str, ...] = ()
+    seed: int | None = None
+    """With `share`: the settings of `is_held_out` for an accepted task; None if its suite was decided in another way."""
+    share: float | None = None
 
 
 @dataclass
@@ -154,7 +174,7 @@ def harvest(request: HarvestRequest, lab: Lab, *, notify: Notify, show_running: 
 
 @contextlib.contextmanager
 def _exclusive(ledger: Path) -> Iterator[None]:
-    """Lock a ledger, because two harvests with one ledger would undo each other's split.
+    """Lock a ledger, because two harvests with one ledger would overwrite each other's verdicts.
 
     Raises:
         InputError: another harvest holds the lock, or the folder cannot be written.
@@ -172,7 +192,8 @@ def _exclusive(ledger: Path) -> Iterator[None]:
 
 
 def _harvest(request: HarvestRequest, lab: Lab, notify: Notify, show_running: Notify) -> Harvest:
-    check_name(request.task.suite_dir.absolute().name, "suite name")
+    for folder in (request.task.suite_dir, request.heldout_dir):
+        check_name(folder.absolute().name, "suite name")
     ledger = Ledger.open(request.ledger)
     candidates = _candidates(request, lab, notify)
     retried = {
@@ -183,7 +204,6 @@ def _harvest(request: HarvestRequest, lab: Lab, notify: Notify, show_running: No
     if not candidates.commits:
         notify(_no_candidates(request, candidates))
     ran = _CandidateRuns(request, lab, ledger, notify, show_running).run(pending[: request.examine])
-    _hold_out(request, ledger)
     left = len([commit for commit in candidates.commits if commit.id not in ledger.verdicts])
     notify(f"{ran} candidates run")
     return Harvest(tuple(ledger.verdicts.values()), candidates.passed_over, len(candidates.commits), left)
@@ -305,15 +325,14 @@ class _CandidateRuns:
 
     def _verify(self, commit: Commit) -> Verdict:
         verdict = Verdict(commit.id, commit.date, commit.subject[:100], accepted=False, kind="task")
+        task = self.request.task_for(commit.id)
         try:
-            TaskLocation(self.request.task.suite_dir, task_id_of(self.request.task, commit)).target()
-            created = from_commit(self.request.task, commit.id, self.lab, environments=self.environments)
+            for request in self.request.both_suites():
+                TaskLocation(request.suite_dir, task_id_of(request, commit)).target()
+            created = from_commit(task, commit.id, self.lab, environments=self.environments)
         except TaskExists as error:
             # Created before this harvest was interrupted, or by another command in the meantime.
-            existing = find_created(self.request.task, commit)
-            if existing is not None:
-                return self._accepted(verdict, *existing)
-            return dataclasses.replace(verdict, kind="exists already", reason=error.message)
+            return self._existing(verdict, commit, error)
         except UnsuitableCommit as error:
             reason = error.message + (f"\n{error.remedy}" if error.kind == "setup failed" else "")
             return dataclasses.replace(verdict, kind=error.kind, reason=reason)
@@ -321,17 +340,35 @@ class _CandidateRuns:
             return dataclasses.replace(verdict, kind="repository", reason=error.message)
         except (TaskError, ContractError, PatchInvalid) as error:
             return dataclasses.replace(verdict, reason=error.message)
-        return self._accepted(verdict, created.draft.id, created.draft.strata, created.flags)
+        return self._accepted(verdict, task, created.draft.id, created.draft.strata, created.flags)
 
-    def _accepted(self, verdict: Verdict, task_id: str, strata: Mapping[str, str], flags: tuple[str, ...]) -> Verdict:
+    def _existing(self, verdict: Verdict, commit: Commit, error: TaskExists) -> Verdict:
+        """Accept a task of this commit where it is: a task never changes suites."""
+        for task in self.request.both_suites():
+            existing = find_created(task, commit)
+            if existing is not None:
+                return self._accepted(verdict, task, *existing)
+        return dataclasses.replace(verdict, kind="exists already", reason=error.message)
+
+    def _accepted(
+        self,
+        verdict: Verdict,
+        task: TaskRequest,
+        task_id: str,
+        strata: Mapping[str, str],
+        flags: tuple[str, ...],
+    ) -> Verdict:
+        drawn = task == self.request.task_for(verdict.commit)
         return dataclasses.replace(
             verdict,
             accepted=True,
             kind="accepted",
             task_id=task_id,
             stratum=f"{strata['kind']}/{strata['test_runtime']}",
-            suite=self.request.task.suite_dir.absolute().name,
+            suite=task.suite_dir.absolute().name,
             flags=flags,
+            seed=self.request.seed if drawn else None,
+            share=self.request.heldout if drawn else None,
         )
 
 
@@ -342,66 +379,3 @@ def summary_line(verdict: Verdict) -> str:
         else f"rejected ({verdict.kind}): {verdict.reason.splitlines()[0][:160]}"
     )
     return f"{verdict.commit[:10]} {verdict.date[:10]} {result} | {verdict.subject[:60]}"
-
-
-# --- the split ---------------------------------------------------------------------------------------------------
-
-
-def choose_heldout(strata: Mapping[str, str], share: float, seed: int) -> set[str]:
-    """Choose the tasks to hold out: the same share of every stratum, as far as whole tasks allow. Pure."""
-    groups: dict[str, list[str]] = {}
-    for task_id, stratum in strata.items():
-        groups.setdefault(stratum, []).append(task_id)
-    chosen: set[str] = set()
-    due = 0.0
-    for _, members in sorted(groups.items()):
-        due += len(members) * share
-        count = min(len(members), round(due) - len(chosen))
-        order = sorted(members, key=lambda task_id: hashlib.sha256(f"{seed}:{task_id}".encode()).hexdigest())
-        chosen |= set(order[: max(0, count)])
-    return chosen
-
-
-def _hold_out(request: HarvestRequest, ledger: Ledger) -> None:
-    """Move new held-out tasks to their suite. Tasks never change suites after the harvest that created them."""
-    heldout, dev = request.heldout_dir.absolute(), request.task.suite_dir.absolute()
-    moved = {verdict.task_id for verdict in ledger.accepted if verdict.suite == heldout.name}
-    in_dev = {
-        verdict.task_id: verdict.stratum
-        for verdict in ledger.accepted
-        if verdict.task_id not in moved and (dev / verdict.task_id).is_dir()
-    }
-    split_file = request.ledger.with_name(f"{request.ledger.stem}.split.json")
-    assigned = set(_assigned_to_dev(split_file))
-    unassigned = {task_id: stratum for task_id, stratum in in_dev.items() if task_id not in assigned}
-    chosen = choose_heldout(unassigned, request.heldout, request.seed)
-    for verdict in ledger.accepted:
-        if verdict.task_id in chosen:
-            move_task(dev / verdict.task_id, heldout / verdict.task_id)
-            ledger.put(dataclasses.replace(verdict, suite=heldout.name))
-    dev_ids = sorted(assigned | (in_dev.keys() - chosen))
-    split_file.write_text(
-        json.dumps({"seed": request.seed, "share": request.heldout, "dev": dev_ids}, indent=1) + "\n", "utf-8"
-    )
-
-
-def _assigned_to_dev(split_file: Path) -> list[str]:
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        return [str(task_id) for task_id in json.loads(split_file.read_text(encoding="utf-8"))["dev"]]
-    return []
-
-
-def move_task(folder: Path, target: Path) -> None:
-    """Move a task to another suite and update the `suite` key.
-
-    Raises:
-        InputError: the target cannot be written.
-    """
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        file = folder / TASK_NAME
-        text = re.sub(r"(?m)^suite: .*$", f"suite: {target.parent.name}", file.read_text(encoding="utf-8"), count=1)
-        file.write_text(text, encoding="utf-8")
-        folder.rename(target)
-    except OSError as error:
-        raise InputError(f"{target}: cannot write: {error.strerror}") from None
