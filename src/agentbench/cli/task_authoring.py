@@ -202,7 +202,13 @@ def _show_created(created: CreatedTask, *, as_json: bool) -> None:
 @click.option(
     "--retry", multiple=True, metavar="KIND", help="Retry candidates rejected for this reason, e.g. 'setup failed'."
 )
-@click.option("--heldout", type=click.FloatRange(0, 1), default=0.3, show_default=True, help="Share of held-out tasks, as the probability for each.")
+@click.option(
+    "--heldout",
+    type=click.FloatRange(0, 1),
+    default=0.3,
+    show_default=True,
+    help="Share of held-out tasks, as the probability for each.",
+)
 @click.option("--seed", type=int, default=20260307, show_default=True, help="Seed of the split.")
 @workers_option
 @common_options
