@@ -183,7 +183,7 @@ def test_markup_in_names_is_escaped(tmp_path: Path, form: str) -> None:
 
 def test_conflicting_options_are_rejected(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a")])
-    assert "takes only one --run" in error_of("summary", "--run", run, "--run", run).message
+    assert "takes only one run" in error_of("summary", "--run", run, "--run", run).message
     assert "--out needs --format html" in error_of("summary", "--run", run, "--out", tmp_path / "x").message
     assert (
         "--out needs --format html"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import json_option
+from agentbench.cli.options import RUN, json_option
 
 if TYPE_CHECKING:
     from agentbench.record.schema import AttemptRecord
@@ -38,7 +38,7 @@ class AdjudicateCommand(click.Command):
 
 
 @click.command(cls=AdjudicateCommand, epilog=EPILOG)
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=RUN)
 @click.option("--attempt", metavar="ID", help="Attempt id (see `ab show`), TASK or TASK@REPEAT.")
 @click.option(
     "--truth",

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rescore": ("agentbench.cli.rescore", "Compute a run's results under other weights or caps."),
     "run": ("agentbench.cli.run", "Run agents on a suite."),
     "run-task": ("agentbench.cli.run_task", "Run an agent on one task."),
+    "runs": ("agentbench.cli.runs", "List runs."),
     "show": ("agentbench.cli.show", "Show a run or an attempt."),
     "task": ("agentbench.cli.task", "Create, check and measure tasks."),
     "validate-tasks": (

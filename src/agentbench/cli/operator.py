@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from agentbench.cli.options import FOLDER, json_option
+from agentbench.cli.options import FOLDER, RUN, json_option
 
 if TYPE_CHECKING:
     from agentbench.run.operator import PendingQuestion
@@ -31,7 +31,7 @@ def command() -> None:
 
 
 @command.command("list", epilog=EPILOG)
-@click.argument("run", type=click.Path(path_type=Path), required=False)
+@click.argument("run", type=RUN, required=False)
 @click.option(
     "--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Folder for run directories."
 )
@@ -63,7 +63,7 @@ def list_questions(run: Path | None, out: Path, *, as_json: bool) -> None:
 
 
 @command.command(epilog=EPILOG)
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=RUN)
 @click.option("--continue", "decision", flag_value="continue", help="Continue the attempt.")
 @click.option("--stop", "decision", flag_value="stop", help="Stop the attempt.")
 @click.option("--reason", required=True, help="Reason, recorded in the attempt's log.")

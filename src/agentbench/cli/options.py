@@ -11,12 +11,39 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from agentbench.run.config import CliChoices
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+class RunType(click.ParamType[Path]):
+    """A run directory: its path, its id, a unique prefix of its name or id, or `latest`."""
+
+    name = "RUN"
+
+    def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if isinstance(value, Path):
+            return value
+        from agentbench.record.find_run import find_run
+
+        return find_run(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        from agentbench.record.find_run import LATEST, RUNS, run_directories
+
+        names = [LATEST, *(path.name for path in run_directories(RUNS))]
+        matches = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return matches or [CompletionItem(incomplete, type="dir")]
+
+
+RUN = RunType()
 
 
 class Amount(click.FloatRange):
@@ -158,7 +185,7 @@ def cli_choices(options: RunOptions) -> CliChoices:
 
     choices = CliChoices(
         agent=options["agent"],
-        model=options["model"],
+        model=_with_found_run(options["model"]),
         temperature=options["temperature"],
         max_steps=options["max_steps"],
         agent_command=options["agent_command"],
@@ -172,3 +199,13 @@ def cli_choices(options: RunOptions) -> CliChoices:
     if choices.agent_files and not choices.agent_files.is_dir():
         raise InputError(f"--agent-files {choices.agent_files} is not a folder")
     return choices
+
+
+def _with_found_run(model: str | None) -> str | None:
+    """Replace the run in `recorded:RUN` by its path: `latest` means another run later."""
+    prefix = "recorded:"
+    if model is None or not model.startswith(prefix):
+        return model
+    from agentbench.record.find_run import find_run
+
+    return f"{prefix}{find_run(model.removeprefix(prefix))}"

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from agentbench.cli.options import RUN
+
 MAX_WARNINGS = 20
 
 EPILOG = """\b
@@ -26,7 +28,7 @@ Needs DuckDB: pip install 'agentbench-harness[query]'. Only read-only statements
 
 @click.command(epilog=EPILOG)
 @click.argument("sql")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=RUN)
 @click.option(
     "--format",
     "form",

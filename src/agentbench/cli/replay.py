@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import json_option
+from agentbench.cli.options import RUN, json_option
 
 if TYPE_CHECKING:
     from agentbench.record.schema import AttemptRecord
@@ -28,7 +28,7 @@ If the run directory was altered, the line begins with ALTERED and the exit code
 
 
 @click.command(epilog=EPILOG)
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=RUN)
 @click.option("--task", "task_id", help="Replay only attempts at this task.")
 @click.option(
     "--sandbox",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FILE, json_option
+from agentbench.cli.options import FILE, RUN, json_option
 
 if TYPE_CHECKING:
     from agentbench.reports.gate import GateVerdict
@@ -17,26 +17,27 @@ if TYPE_CHECKING:
 
 GROUP_EPILOG = """\b
 Examples:
-  ab report summary --run RUN
-  ab report paired --run-a RUN_A --run-b RUN_B
+  ab report summary latest
+  ab report paired RUN_A RUN_B
 """
 SUMMARY_EPILOG = """\b
 Examples:
-  ab report summary --run artifacts/runs/2026-…__demo__baseline__none
-  ab report summary --run RUN --format html --out report/
-  ab report summary --run RUN --format junit > junit.xml
-  ab report summary --run RUN --format csv > results.csv
+  ab report summary latest
+  ab report summary artifacts/runs/2026-…__demo__baseline__none
+  ab report summary RUN --format html --out report/
+  ab report summary RUN --format junit > junit.xml
+  ab report summary RUN --format csv > results.csv
 
-With --format html, several --run become one page. `ab report paired` can read the CSV output.
+With --format html, several runs become one page. `ab report paired` can read the CSV output.
 """
 PAIRED_EPILOG = """\b
 Examples:
-  ab report paired --run-a RUN_A --run-b RUN_B
-  ab report paired --run-a RUN_A --run-b RUN_B --gate gate.yaml
-  ab report paired --run-a RUN_A --run-b RUN_B --format html --out comparison/
-  ab report paired --run-a all.csv#baseline --run-b all.csv#packer --format json
+  ab report paired RUN_A RUN_B
+  ab report paired RUN_A RUN_B --gate gate.yaml
+  ab report paired RUN_A RUN_B --format html --out comparison/
+  ab report paired all.csv#baseline all.csv#packer --format json
 
-A and B are run directories, or CSV files with the columns task, method, repeat, outcome and optionally cost; outcome is
+A and B are runs, or CSV files with the columns task, method, repeat, outcome and optionally cost; outcome is
 pass, fail, error, invalid or invalid:CAUSE. The first line is the decision at 0.05 two-sided: by McNemar's mid-p with
 one attempt per task, by a sign-flip test over per-task means with repeats, or with --method bootstrap by the bootstrap
 interval.
@@ -53,7 +54,8 @@ def command() -> None:
 
 
 @command.command("summary", epilog=SUMMARY_EPILOG)
-@click.option("--run", "run_dirs", required=True, multiple=True, type=click.Path(path_type=Path), help="Run directory.")
+@click.argument("runs", nargs=-1, type=RUN)
+@click.option("--run", "more_runs", multiple=True, type=RUN, help="The same as RUNS.")
 @click.option(
     "--format",
     "form",
@@ -64,7 +66,7 @@ def command() -> None:
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for --format html [default: RUN/report].")
 @json_option
-def summary(run_dirs: tuple[Path, ...], *, form: str, out: Path | None, as_json: bool) -> None:
+def summary(runs: tuple[Path, ...], *, more_runs: tuple[Path, ...], form: str, out: Path | None, as_json: bool) -> None:
     """Summarise a run: rates, failure reasons, costs, times and attempts."""
     import gc
 
@@ -73,8 +75,11 @@ def summary(run_dirs: tuple[Path, ...], *, form: str, out: Path | None, as_json:
     from agentbench.reports.summary import summarise
 
     form = "json" if as_json else form
+    run_dirs = (*runs, *more_runs)
+    if not run_dirs:
+        raise click.UsageError("Give a run, such as `latest`.")
     if len(run_dirs) > 1 and form != "html":
-        msg = f"--format {form} takes only one --run; --format html takes several"
+        msg = f"--format {form} takes only one run; --format html takes several"
         raise InputError(msg, remedy="use `ab report paired` to compare two runs")
     if out is not None and form != "html":
         raise InputError(f"--out needs --format html; {form} is printed to stdout")
@@ -92,8 +97,9 @@ def summary(run_dirs: tuple[Path, ...], *, form: str, out: Path | None, as_json:
 
 
 @command.command("paired", epilog=PAIRED_EPILOG)
-@click.option("--run-a", required=True, metavar="A", help="Run directory, CSV file, or FILE.csv#METHOD.")
-@click.option("--run-b", required=True, metavar="B", help="The other side, in the same form.")
+@click.argument("sides", nargs=-1, metavar="A B")
+@click.option("--run-a", metavar="A", help="The same as A: a run, a CSV file, or FILE.csv#METHOD.")
+@click.option("--run-b", metavar="B", help="The same as B.")
 @click.option(
     "--method",
     type=click.Choice(["mcnemar", "bootstrap"]),
@@ -115,9 +121,10 @@ def summary(run_dirs: tuple[Path, ...], *, form: str, out: Path | None, as_json:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for --format html [default: ./comparison].")
 @json_option
 def paired(
-    run_a: str,
-    run_b: str,
+    sides: tuple[str, ...],
     *,
+    run_a: str | None,
+    run_b: str | None,
     method: str,
     rate: str | None,
     gate_file: Path | None,
@@ -142,7 +149,7 @@ def paired(
     form = "json" if as_json else form
     chosen = gate.rate if gate else Rate(rate or Rate.CONTRACT)
     try:
-        a, b = open_sides(run_a, run_b)
+        a, b = open_sides(*_two_sides(sides, run_a, run_b))
         report = compare_sides(
             a,
             b,
@@ -165,6 +172,14 @@ def paired(
         click.echo(verdict.line, err=True)
     if verdict and verdict.exit_code:
         raise click.exceptions.Exit(verdict.exit_code)
+
+
+def _two_sides(sides: tuple[str, ...], run_a: str | None, run_b: str | None) -> tuple[str, str]:
+    if run_a is None and run_b is None and len(sides) == 2:
+        return sides[0], sides[1]
+    if run_a is not None and run_b is not None and not sides:
+        return run_a, run_b
+    raise click.UsageError("Give two sides: A B, or --run-a A --run-b B.")
 
 
 @command.command("power", epilog=POWER_EPILOG)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from agentbench.cli.options import FILE, json_option
+from agentbench.cli.options import FILE, RUN, json_option
 
 EPILOG = """\b
 Examples:
@@ -22,7 +22,7 @@ Results come from manifests and traces alone and are labelled COUNTERFACTUAL. Th
 
 
 @click.command(epilog=EPILOG)
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=RUN)
 @click.option("--weights", type=FILE, help="Weights of the score; verdicts do not change.")
 @click.option("--caps", type=FILE, help="Caps, applied as in a real run.")
 @click.option(

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from agentbench.cli.options import RUN
+
 EPILOG = """\b
 Examples:
   ab retain artifacts/runs/RUN
@@ -18,7 +20,7 @@ single steps, kept workspaces and what `ab replay` needs. Only a run that verifi
 
 
 @click.command(epilog=EPILOG)
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=RUN)
 @click.option("--approved-by", help="Name of the approver, recorded in the run's log.")
 @click.option("--reason", help="Reason, recorded in the run's log.")
 def command(run: Path, approved_by: str | None, reason: str | None) -> None:

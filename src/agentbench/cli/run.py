@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 import click
 from click.core import ParameterSource
 
-from agentbench.cli.options import FOLDER, RunOptions, cli_choices, run_options, tasks_dir_option
+from agentbench.cli.options import RUN, RunOptions, cli_choices, run_options, tasks_dir_option
 
 if TYPE_CHECKING:
     from agentbench.run.request import RunRequest
@@ -33,7 +33,7 @@ Examples:
     help="Variant from configs/variants; can be repeated, attempts are interleaved.",
 )
 @run_options
-@click.option("--resume", type=FOLDER, help="Continue this run directory.")
+@click.option("--resume", type=RUN, help="Continue this run.")
 def command(
     *,
     suite: str | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FILE, json_option
+from agentbench.cli.options import FILE, RUN, json_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ COLOURS = {"ALTERED": "red", "PASS": "green", "FAIL": "red", "ERROR": "yellow", 
 
 
 @click.command(epilog=EPILOG)
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=RUN)
 @click.option("--task", metavar="ID", help="Show the attempts at this task.")
 @click.option("--repeat", type=click.IntRange(1), help="Show only this repeat (with --task).")
 @click.option("--html", "page", type=FILE, help="Write the attempt as a self-contained page (with --task).")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import json_option
+from agentbench.cli.options import RUN, json_option
 
 if TYPE_CHECKING:
     from agentbench.record.audit import RunReport
@@ -28,7 +28,7 @@ covers.
 
 
 @click.command(epilog=EPILOG)
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=RUN)
 @click.option("--expect-head", metavar="DIGEST", help="Expected head of the run's hash chain.")
 @json_option
 def command(run: Path, expect_head: str | None, as_json: bool) -> None:

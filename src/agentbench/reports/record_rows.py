@@ -19,6 +19,7 @@ from agentbench.core.reasons import Assurance, InvalidCause, Outcome, Reason, Ru
 from agentbench.record.naming import ATTEMPTS
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord, parse_record
 from agentbench.record.seals import SealCheck, read_seals
+from agentbench.statistics.trials import Trial
 
 VERIFY = "run `ab verify` to see what was changed"
 
@@ -278,6 +279,11 @@ def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length
 
 
 _new = tuple.__new__
+
+
+def trial_of(row: Row) -> Trial:
+    """Return what statistics needs of a row."""
+    return Trial(row.task, row.repeat, row.status, row.passed, row.cause, row.cost.total)
 
 
 def read_records(folder: Path, rows: Sequence[Row]) -> Iterator[AttemptRecord]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.text import printable
+from agentbench.record.find_run import find_run
 from agentbench.record.naming import RUN_JSON
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
@@ -163,7 +164,7 @@ def open_run(path: Path) -> Run:
 
 
 def open_side(text: str) -> Side:
-    """Open one side of a comparison: a run directory, `FILE.csv`, or `FILE.csv#METHOD`.
+    """Open one side of a comparison: a run as `find_run` knows it, `FILE.csv`, or `FILE.csv#METHOD`.
 
     Raises:
         InputError: it cannot be read, is empty, or holds several methods and none is selected.
@@ -171,7 +172,7 @@ def open_side(text: str) -> Side:
     path = Path(text)
     file, _, method = text.partition(SELECT)
     if path.is_dir() or (not path.exists() and not file.lower().endswith(".csv")):
-        return _run_side(open_run(path))
+        return _run_side(open_run(find_run(text)))
     if path.name in {"attempts.jsonl", "run.json"}:
         return _run_side(open_run(path))
     return _csv_side(path if path.exists() else Path(file), "" if path.exists() else method)

@@ -1,0 +1,102 @@
+"""Find a run directory by its path, its id, a unique prefix of its name or id, or as the latest run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agentbench.contract.problem import did_you_mean
+from agentbench.core.errors import InputError
+from agentbench.core.text import printable
+from agentbench.record.naming import ATTEMPTS, RUN_JSON
+
+RUNS = Path("artifacts/runs")
+"""Folder of run directories, unless the run is given with another folder."""
+LATEST = "latest"
+MAX_CANDIDATES = 10
+
+
+def find_run(text: str, runs: Path = RUNS) -> Path:
+    """Return the run directory that `text` names: an existing path, or NAME or FOLDER/NAME.
+
+    NAME is `latest` (the run that started last), the name or `run_id` of a run in the folder, or a prefix of either that
+    only one run has. Without FOLDER, runs are looked up in `runs`.
+
+    Raises:
+        InputError: no run matches, or several do.
+    """
+    path = Path(text)
+    if path.exists():
+        return path.parent if path.name in {RUN_JSON, ATTEMPTS} and path.is_file() else path
+    named_folder = "/" in text.rstrip("/")
+    folder = path.parent if named_folder else runs
+    candidates = run_directories(folder)
+    if path.name == LATEST:
+        if not candidates:
+            raise InputError(f"no runs in {folder}", remedy="name another folder as FOLDER/latest")
+        return candidates[0]
+    matches = _matching(path.name, candidates) if path.name else []
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = [printable(match.name) for match in matches[:MAX_CANDIDATES]] + ["…"] * (len(matches) > MAX_CANDIDATES)
+        msg = f"'{printable(text)}' is ambiguous: {len(matches)} runs in {folder} match"
+        raise InputError(msg, remedy="\n  ".join(["give more of the name:", *names]))
+    problem = f"{printable(str(path))} does not exist" if named_folder else f"no run '{printable(text)}' in {folder}"
+    msg = f"{problem}{did_you_mean(path.name, [run.name for run in candidates])}"
+    raise InputError(msg, remedy=_listing(folder, candidates))
+
+
+def run_directories(folder: Path) -> list[Path]:
+    """Return the run directories in a folder, newest first."""
+    try:
+        runs = [path for path in folder.iterdir() if (path / RUN_JSON).is_file()]
+    except OSError:
+        return []
+    return sorted(runs, key=_started, reverse=True)
+
+
+def run_id(path: Path) -> str:
+    """Return the id of a run, or an empty string if its `run.json` cannot be read."""
+    return _meta_text(path, "run_id")
+
+
+def _started(path: Path) -> tuple[float, int, str]:
+    """Return the start of a run to sort by: from its name, else from `run.json`; then by the age of the file."""
+    try:
+        started = datetime.strptime(path.name.partition("__")[0], "%Y-%m-%dT%H-%M-%S%z")
+    except ValueError:
+        try:
+            started = datetime.fromisoformat(_meta_text(path, "created_at"))
+        except ValueError:
+            started = datetime.fromtimestamp(0, UTC)
+    try:
+        written = (path / RUN_JSON).stat().st_mtime_ns
+    except OSError:
+        written = 0
+    return started.timestamp(), written, path.name
+
+
+def _matching(name: str, candidates: Sequence[Path]) -> list[Path]:
+    """Return the runs with this name or id, else those whose name or id starts with it."""
+    ids = {path: run_id(path) for path in candidates}
+    exact = [path for path in candidates if name in {path.name, ids[path]}]
+    return exact or [path for path in candidates if path.name.startswith(name) or ids[path].startswith(name)]
+
+
+def _meta_text(path: Path, key: str) -> str:
+    try:
+        meta = json.loads((path / RUN_JSON).read_bytes())
+    except (OSError, ValueError):
+        return ""
+    value = meta.get(key) if isinstance(meta, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _listing(folder: Path, candidates: Sequence[Path]) -> str:
+    if not candidates:
+        return "give the path of a run directory"
+    option = "" if folder == RUNS else f" --out {folder}"
+    return f"`ab runs ls{option}` lists {len(candidates)} run{'' if len(candidates) == 1 else 's'}"

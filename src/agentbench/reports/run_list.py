@@ -1,0 +1,133 @@
+"""List the runs of a folder: how far each came, what it decided, and how much space it takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from agentbench.core.errors import AgentBenchError
+from agentbench.core.file_lock import is_locked
+from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.find_run import run_directories
+from agentbench.record.run_directory import RunDirectory
+from agentbench.reports.escape import columns, plain
+from agentbench.reports.number_format import plural
+from agentbench.reports.record_rows import read_rows, trial_of
+from agentbench.statistics.trials import Rate
+from agentbench.trace.events import RunClosed, RunOpened, RunResumed
+from agentbench.trace.log import read_events
+
+State = Literal["finished", "interrupted", "running", "unreadable"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """One run of the list. Counts are of final attempts."""
+
+    name: str
+    path: str
+    run_id: str
+    study_id: str
+    started_at: str
+    suite: str
+    variant: str
+    model: str | None
+    state: State
+    planned: int | None
+    """Number of attempts that the run was started for; None in runs of older versions."""
+    attempts: int
+    passed: int
+    not_passed: int
+    """Attempts that count in the contract rate and did not pass."""
+    invalid: int
+    """Attempts outside the contract rate: harness errors, invalid tasks, operator."""
+    needs_review: int
+    bytes: int
+    problem: str = ""
+    """Why the run is unreadable."""
+
+
+def list_runs(folder: Path, limit: int | None = None) -> list[RunEntry]:
+    """Read the runs of a folder, newest first. A run that cannot be read is listed as such."""
+    return [_entry(path) for path in run_directories(folder)[:limit]]
+
+
+def as_json(entries: Sequence[RunEntry]) -> list[dict[str, object]]:
+    return [asdict(entry) for entry in entries]
+
+
+def as_lines(entries: Sequence[RunEntry]) -> list[str]:
+    """Return one line per run, aligned."""
+    header = ("RUN", "STATE", "ATTEMPTS", "RESULT", "SIZE")
+    return columns([header, *(_cells(entry) for entry in entries)])
+
+
+def _cells(entry: RunEntry) -> tuple[str, ...]:
+    planned = "" if entry.planned is None else f" of {entry.planned}"
+    result = [f"{entry.passed} passed", f"{entry.not_passed} not passed"]
+    result += [f"{entry.invalid} invalid"] if entry.invalid else []
+    result += [f"{entry.needs_review} to review"] if entry.needs_review else []
+    text = plain(entry.problem, 80) if entry.problem else ", ".join(result)
+    return plain(entry.name, 160), entry.state, f"{entry.attempts}{planned}", text, f"{entry.bytes / 1e6:.1f} MB"
+
+
+def headline(entries: Sequence[RunEntry], folder: Path) -> str:
+    return f"{plural(len(entries), 'run')} in {folder}, newest first"
+
+
+def _entry(path: Path) -> RunEntry:
+    try:
+        run = RunDirectory.open(path)
+        rows = read_rows(path).finals
+        state = _state(path)
+    except AgentBenchError as error:
+        return RunEntry(
+            path.name, str(path), "", "", "", "", "", None, "unreadable", None, 0, 0, 0, 0, 0, _size(path), error.message
+        )  # fmt: skip
+    meta = run.meta
+    order, model = meta.get("order"), meta.get("model")
+    variant = str(meta.get("variant", ""))
+    planned = sum(isinstance(key, list) and key[1] == variant for key in order) if isinstance(order, list) else None
+    counted = [value for row in rows if (value := trial_of(row).value(Rate.CONTRACT)) is not None]
+    return RunEntry(
+        name=path.name,
+        path=str(path),
+        run_id=str(meta.get("run_id", "")),
+        study_id=str(meta.get("study_id", "")),
+        started_at=str(meta.get("created_at", "")),
+        suite=str(meta.get("suite", "")),
+        variant=variant,
+        model=None if model is None else str(model),
+        state=state,
+        planned=planned,
+        attempts=len(rows),
+        passed=sum(counted),
+        not_passed=len(counted) - sum(counted),
+        invalid=len(rows) - len(counted),
+        needs_review=sum(row.needs_review for row in rows),
+        bytes=_size(path),
+    )
+
+
+def _state(path: Path) -> State:
+    """Return the state that the run's chain ends in. A process that writes the run holds a lock on its chain."""
+    last: object = None
+    for event in read_events(path / EVENTS, types={RunOpened.type, RunResumed.type, RunClosed.type}):
+        last = event.payload
+    if isinstance(last, RunClosed):
+        return "finished" if last.status == "completed" else "interrupted"
+    return "running" if is_locked(path / EVENTS) else "interrupted"
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += (Path(parent) / name).lstat().st_size
+            except OSError:
+                continue
+    return total

@@ -1,0 +1,59 @@
+"""`ab runs ls` lists runs newest first, with their state and counts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from agentbench.cli.runs import command
+from agentbench.core.canonical import Json
+from agentbench.record.run_directory import RunDirectory
+from agentbench.reports.run_list import list_runs
+from tests.reports.runs import record, run_dir
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    kinds = ["pass", "fail", "policy", "error", "safety", "harness", "task", "operator"]
+    run_dir(tmp_path / "all-kinds", [record(kind, kind) for kind in kinds])
+    return tmp_path
+
+
+def test_counts_follow_the_contract_rate(runs: Path) -> None:
+    (entry,) = list_runs(runs)
+    assert (entry.attempts, entry.passed, entry.not_passed, entry.invalid) == (8, 1, 4, 3)
+    assert entry.state == "finished"
+    assert entry.bytes > 0
+
+
+def test_state_tells_a_running_run_from_an_interrupted_one(tmp_path: Path) -> None:
+    meta: dict[str, Json] = {"order": [["one", "noop", 1], ["one", "other", 1], ["two", "noop", 1]]}
+    run = RunDirectory.create(tmp_path, suite="tiny", variant="noop", model=None, meta=meta)
+    (entry,) = list_runs(tmp_path)
+    assert (entry.state, entry.planned, entry.attempts) == ("running", 2, 0)
+    run.release()
+    assert [entry.state for entry in list_runs(tmp_path)] == ["interrupted"]
+    with RunDirectory.open(run.path, writable=True) as resumed:
+        resumed.close("interrupted")
+    assert [entry.state for entry in list_runs(tmp_path)] == ["interrupted"]
+    with RunDirectory.open(run.path, writable=True) as resumed:
+        resumed.close()
+    assert [entry.state for entry in list_runs(tmp_path)] == ["finished"]
+
+
+def test_unreadable_run_does_not_hide_the_others(runs: Path) -> None:
+    shutil.copytree(runs / "all-kinds", runs / "broken")
+    (runs / "broken" / "attempts.jsonl").write_text("{}\n")
+    states = {entry.name: entry.state for entry in list_runs(runs)}
+    assert states == {"all-kinds": "finished", "broken": "unreadable"}
+
+
+def test_listing_as_text_and_json(runs: Path) -> None:
+    text = CliRunner().invoke(command, ["ls", "--out", str(runs)]).output
+    assert "1 passed, 4 not passed, 3 invalid" in text
+    data = json.loads(CliRunner().invoke(command, ["ls", "--out", str(runs), "--json"]).output)
+    assert [entry["name"] for entry in data["runs"]] == ["all-kinds"]
