@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +67,7 @@ class Slow:
         (run,) = self.out.iterdir()
         return run
 
-    def records(self) -> list[dict[str, object]]:
+    def records(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.run / "attempts.jsonl").read_text().splitlines()]
 
 
@@ -90,6 +92,35 @@ def test_interrupt_records_running_attempts(slow: Slow, interrupt: Interrupt, nu
         assert record["result"] == {"passed": False, "exit_code": None, "failure_reason": "INTERRUPTED"}
     verified = slow.ab("verify", slow.run, "--json")
     assert not [problem for problem in verified.json["problems"] if problem["kind"] == "altered"], verified.stdout
+
+
+def slow_checks(slow: Slow) -> None:
+    """Make every check sleep if the patch adds a file."""
+    for file in slow.tasks.glob("*/*/task.yaml"):
+        slept = f'command: "test -e slow && sleep {slow.mark}; '
+        text = file.read_text().replace('command: "', slept).replace("timeout_sec: 20}", "timeout_sec: 900}")
+        file.write_text(text)
+    (slow.files / "go.sh").write_text("echo 42 > answer.txt; touch slow\n")
+
+
+@pytest.mark.req("R-13", "R-10")
+def test_interrupt_while_grading_counts_in_no_rate_and_is_repeated(slow: Slow) -> None:
+    slow_checks(slow)
+    process = slow.start()
+    wait_for(lambda: slow.asleep() == 2)
+    # As a terminal does: to every process of the foreground group.
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert f"To continue: ab run --resume {slow.run}" in err
+    reasons = [record["result"]["failure_reason"] for record in slow.records()]
+    assert reasons == ["INTERRUPTED"] * 2
+    summary = slow.ab("report", "summary", "--run", slow.run, "--format", "json").json
+    assert [summary["rates"][rate]["total"] for rate in ("acceptance", "contract")] == [0, 0]
+    slow.finish_at_once()
+    ran = slow.ab("run", "--resume", slow.run, "--json")
+    assert [record["result"]["passed"] for record in ran.json["attempts"]] == [True] * 3
+    assert slow.ab("verify", slow.run).code == 0
 
 
 @pytest.mark.req("R-13", "R-10")

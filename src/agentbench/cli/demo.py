@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentbench.cli.options import FOLDER, sandbox_option
+from agentbench.cli.output import called_as
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
     _title(f"2. Running four agents on five tasks, each in a sandbox without network: {', '.join(METHODS)}.")
     request = RunRequest("demo", "", (), (), CliChoices(), workers=workers, sandbox=sandbox, out=out)
     rows = make_plan([(task, _methods(task)) for task in tasks])
-    result = run_rows(rows, request)
+    result = run_rows(rows, request, resumable=False)
     if result.exit_code:
         sys.exit(result.exit_code)
     records = list(result.records())
@@ -75,14 +76,8 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
     _title("7. HTML report, opens in a browser without network.")
     click.echo(f"  {_page(result.runs, runs['partial'], runs['reference'], out)}")
     cheated = any(record.result.passed for record in records if record.variant == "cheater")
-    click.echo(f"\nDetails: {_program()} show {runs['cheater']} --task toy-median")
+    click.echo(f"\nDetails: {called_as()} show {runs['cheater']} --task toy-median")
     sys.exit(1 if cheated or not ok else 0)
-
-
-def _program() -> str:
-    """Return the command as it was called, because in a fresh checkout `ab` is not on the PATH."""
-    called = Path(sys.argv[0])
-    return str(called) if called.name in {"ab", "agentbench"} and called.parent != Path() else "ab"
 
 
 def _title(text: str) -> None:
@@ -157,7 +152,7 @@ def _compare(a: Path, b: Path) -> None:
         click.echo(f"  - {note}")
     for flip in report.flips:
         click.echo(printable(f"  {flip.task}: {'; '.join(flip.headlines_a)} → {'; '.join(flip.headlines_b)}"))
-    click.echo(f"  Details: {_program()} report paired --run-a {a} --run-b {b}")
+    click.echo(f"  Details: {called_as()} report paired --run-a {a} --run-b {b}")
 
 
 def _page(runs: Sequence[Path], a: Path, b: Path, out: Path) -> Path:

@@ -100,7 +100,7 @@ def command(
         fresh_setup=fresh_setup,
         out=out,
     )
-    result = run_rows(prediction_rows(tasks, wanted), request, quiet=as_json)
+    result = run_rows(prediction_rows(tasks, wanted), request, quiet=as_json, resumable=False)
     if report_file is not None:
         _write_report(report_file, result, [task.id for task in tasks], wanted)
     print_result(result, as_json=as_json)

@@ -1,4 +1,7 @@
-"""Ctrl-C during a run: the first stops running attempts, further ones do not keep their records from being saved."""
+"""Ctrl-C during a run: the first stops running attempts, further ones do not keep their records from being saved.
+
+The records are saved under `saving`, which ignores Ctrl-C: a run whose attempts are done ends as if it had not been pressed.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,20 @@ def graceful_interrupts(running: Callable[[], int]) -> Iterator[None]:
         interrupted = signal.getsignal(signal.SIGINT) == _still_saving
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
+
+
+@contextmanager
+def saving() -> Iterator[None]:
+    """Only print a message at SIGINT and SIGTERM, while the results of a run are written."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        yield
+        return
+    before = {number: signal.signal(number, _still_saving) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _still_saving(_number: int, _frame: FrameType | None) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from agentbench.cli.fail_on import Condition, first_met, parse
-from agentbench.cli.interrupts import graceful_interrupts
+from agentbench.cli.interrupts import graceful_interrupts, saving
 from agentbench.cli.options import RunOptions
-from agentbench.cli.output import print_result
+from agentbench.cli.output import print_result, print_resume_command
 from agentbench.cli.progress import Progress
 from agentbench.contract.load import LoadedTask
 from agentbench.reports.summary_markdown import write_summary
@@ -69,33 +69,38 @@ def run_or_estimate(tasks: Sequence[LoadedTask], request: RunRequest, options: R
     return finish(run_rows(rows, request, quiet=as_json), conditions, as_json=as_json)
 
 
-def run_rows(rows: Sequence[PlanRow], request: RunRequest, *, quiet: bool = False) -> StudyResult:
-    """Make all attempts of a plan in new run directories."""
+def run_rows(
+    rows: Sequence[PlanRow], request: RunRequest, *, quiet: bool = False, resumable: bool = True
+) -> StudyResult:
+    """Make all attempts of a plan in new run directories. `resumable`: whether `ab run --resume` can continue them."""
     progress = Progress(quiet=quiet)
     with start_study(rows, request, progress) as study:
-        return _execute(study, progress, quiet=quiet)
+        return _execute(study, progress, quiet=quiet, resumable=resumable)
 
 
 def resume_run(path: Path, tasks: Sequence[LoadedTask], request: RunRequest, *, quiet: bool = False) -> StudyResult:
     """Make the remaining attempts of an existing run directory."""
     progress = Progress(quiet=quiet)
     with resume_study(path, tasks, request, progress) as study:
-        return _execute(study, progress, quiet=quiet)
+        return _execute(study, progress, quiet=quiet, resumable=True)
 
 
-def _execute(study: Study, progress: Progress, *, quiet: bool) -> StudyResult:
+def _execute(study: Study, progress: Progress, *, quiet: bool, resumable: bool) -> StudyResult:
     completed = False
     with graceful_interrupts(progress.running):
         try:
             study.execute()
             completed = True
         finally:
-            progress.close()
-            for run in study.runs.values():
-                write_summary(run.path)
-                run.close("completed" if completed else "interrupted")
-                if not quiet:
-                    click.echo(f"Run directory: {run.path}", err=True)
+            with saving():
+                progress.close()
+                for run in study.runs.values():
+                    write_summary(run.path)
+                    run.close("completed" if completed else "interrupted")
+                    if not completed and resumable:
+                        print_resume_command(run.path)
+                    elif not quiet:
+                        click.echo(f"Run directory: {run.path}", err=True)
     return study.result()
 
 

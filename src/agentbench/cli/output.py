@@ -1,9 +1,11 @@
-"""Print the result of a run."""
+"""Print the result of a run, or how to continue it."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -34,6 +36,17 @@ def print_result(result: StudyResult, *, as_json: bool) -> None:
             click.echo(label + verdict)
     for path in result.runs:
         click.echo(f"Details: ab show {path}")
+
+
+def print_resume_command(path: Path) -> None:
+    """Print the command that continues an interrupted run."""
+    click.echo(f"To continue: {called_as()} run --resume {shlex.quote(str(path))}", err=True)
+
+
+def called_as() -> str:
+    """Return the command as it was called, because in a fresh checkout `ab` is not on the PATH."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name in {"ab", "agentbench"} and called.parent != Path() else "ab"
 
 
 def _print_json(result: StudyResult) -> None:

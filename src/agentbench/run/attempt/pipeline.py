@@ -70,6 +70,10 @@ def make_attempt(
         attempt.record_failure(error)
     except BaseException as error:  # noqa: BLE001 - every attempt ends in a record, whatever went wrong
         attempt.record_failure(error)
+    else:
+        if lab.cancelled.is_set():
+            # Stopping also breaks sandboxes and requests, so nothing that was decided meanwhile may count.
+            attempt.record_failure(Interrupted("interrupted"))
     closed = finalize(attempt)
     attempt.meter.settle(closed.record.cost)
     return closed, failure
