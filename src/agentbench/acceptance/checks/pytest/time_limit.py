@@ -7,6 +7,8 @@ from dataclasses import dataclass
 MIN_SEC = 30.0
 FACTOR, MARGIN_SEC = 10, 10.0
 """A run may take this many times as long as that of the reference, plus a margin for a loaded machine."""
+BUSY_SHARE = 0.5
+"""Share of a run during which processes must have waited for a CPU for the machine to count as busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +32,8 @@ def time_limit(declared_sec: float, reference_sec: float | None) -> TimeLimit:
         return TimeLimit(declared_sec)
     proven_sec = float(round(max(MIN_SEC, FACTOR * reference_sec + MARGIN_SEC)))
     return TimeLimit(proven_sec, reference_sec) if proven_sec < declared_sec else TimeLimit(declared_sec)
+
+
+def machine_was_busy(waited_sec: float, run_sec: float) -> bool:
+    """Return whether a run that took too long may have been slow because of others."""
+    return waited_sec >= BUSY_SHARE * run_sec
