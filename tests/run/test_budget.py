@@ -49,14 +49,13 @@ def test_total_cap_holds_across_workers(ab: Ab, tmp_path: Path) -> None:
     attempts = run(ab, tmp_path, "--total-usd", "0.5", "--workers", "3")
     spent = sum(record["cost"]["lm"] for record in attempts)
     assert 0.5 * 0.98 - 3 * REQUEST <= spent <= 0.5 + 3 * REQUEST
-    stopped = [record for record in attempts if record["termination"]["code"] == "cost_cap"]
-    assert len(stopped) == 3
-    assert all(record["termination"]["evidence"] for record in stopped)
-    assert all(record["termination"]["category"] == "non_termination" for record in stopped)
-    assert any(record["result"]["passed"] for record in stopped)  # reaching a cost cap is not a failure in itself
+    assert {record["termination"]["code"] for record in attempts} == {"total_budget"}
+    assert all(record["termination"]["evidence"] for record in attempts)
+    assert {(record["run_status"], record["invalid_cause"]) for record in attempts} == {("invalid", "operator")}
+    assert not any(record["checks"] for record in attempts)
     for record in attempts:
         cost = record["cost"]
-        assert cost["exec"] > 0
+        assert cost["exec"] > 0 or not record["usage"]["tool_calls"]
         assert cost["total"] == pytest.approx(cost["lm"] + cost["exec"] + cost["human"] + cost["overhead"])
 
 
@@ -68,7 +67,7 @@ def test_task_cap_covers_all_repeats(ab: Ab, tmp_path: Path) -> None:
         by_task[record["task_id"]] = by_task.get(record["task_id"], 0) + record["cost"]["lm"]
     assert set(by_task) == {"one", "two", "three"}
     assert all(spent <= 0.2 + 2 * REQUEST for spent in by_task.values())
-    assert {record["termination"]["code"] for record in attempts} == {"cost_cap"}
+    assert {record["termination"]["code"] for record in attempts} == {"total_budget"}
 
 
 PRICES = "action_type,unit,unit_price\ntool_call,call,0.1\nllm_request,call,0.05\n"
@@ -138,8 +137,27 @@ def test_execution_counts_against_the_shared_cap(ab: Ab, tmp_path: Path) -> None
     calls = [record["usage"]["tool_calls"] for record in attempts]
     assert calls[0] == 21
     assert sum(calls) <= 31
-    assert [record["termination"]["code"] for record in attempts] == ["agent_stopped", "cost_cap", "cost_cap"]
+    assert [record["termination"]["code"] for record in attempts] == ["agent_stopped", "total_budget", "total_budget"]
     assert {record["termination"]["evidence"] != [] for record in attempts[1:]} == {True}
+
+
+@pytest.mark.req("C-09", "R-13")
+def test_spent_total_starts_no_attempt_and_resumes_with_a_higher_cap(ab: Ab, tmp_path: Path) -> None:
+    attempts = priced_run(ab, tmp_path, ("one", "two", "three"), 100.0, "--total-usd", "3")
+    stopped, not_started = attempts[1:]
+    assert stopped["termination"]["rationale"].startswith("the run's total budget (--total-usd) is spent: ")
+    assert not_started["termination"]["rationale"].startswith("not started: the run's total budget")
+    assert not_started["usage"]["tool_calls"] == 0
+    for record in (stopped, not_started):
+        assert (record["run_status"], record["invalid_cause"]) == ("invalid", "operator")
+        assert record["result"]["failure_reason"] == "INTERRUPTED"
+    (run,) = (tmp_path / "out").iterdir()
+    refused = ab("run", "--resume", run)
+    assert (refused.code, "higher --total-usd" in refused.stderr) == (2, True), refused.stderr
+    ran = ab("run", "--resume", run, "--total-usd", "100", "--json")
+    assert [record["result"]["passed"] for record in ran.json["attempts"]] == [True] * 3, ran.stderr
+    assert ran.json["attempts"][0]["attempt_id"] == attempts[0]["attempt_id"]
+    assert ab("verify", run).code == 0
 
 
 @pytest.mark.req("M-06b", "M-07c")

@@ -29,7 +29,7 @@ def test_resume_rejects_changed_options_and_tasks(ab: Ab, tmp_path: Path, interr
     slow.finish_at_once()
     log = slow.run / "events.jsonl"
     before = log.read_bytes()
-    for more in (("--dry-run",), ("--agent", "noop"), ("--total-usd", "1"), ("--repeats", "2")):
+    for more in (("--dry-run",), ("--agent", "noop"), ("--temperature", "1"), ("--repeats", "2")):
         refused = ab("run", "--resume", slow.run, *more)
         assert refused.code == 2
         assert more[0] in refused.stderr

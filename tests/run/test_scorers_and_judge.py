@@ -121,7 +121,7 @@ def test_judge_counts_against_the_total_budget(tmp_path: Path, ab: Ab) -> None:
     records = ab.run_task(task, "--agent", "noop", *options).json["attempts"]
     assert sorted(record["judge"]["verdict"] for record in records) == ["FAIL", "unparseable"]
     (refused,) = [record for record in records if record["judge"]["verdict"] == "unparseable"]
-    assert "the run's budget is spent: " in refused["judge"]["reasoning"]
+    assert "the run's total budget (--total-usd) is spent: " in refused["judge"]["reasoning"]
     assert (refused["cost"]["judge"], refused["run_status"]) == (0, "failure")
 
 

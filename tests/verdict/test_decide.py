@@ -366,7 +366,7 @@ def _expected(
         (Reason.SANDBOX_ERROR, code == "sandbox_error" or (status is RunStatus.INVALID and code not in INVALIDATING)),
         (Reason.SAFETY_STOP, code == "safety"),
         (Reason.OPERATOR_ABORT, code == "operator_abort"),
-        (Reason.INTERRUPTED, code == "interrupted"),
+        (Reason.INTERRUPTED, code in {"interrupted", "total_budget"}),
         (Reason.PATCH_INVALID, Gate.G1 in failed),
         (Reason.BUILD_FAILED, Gate.G2 in failed),
         (Reason.POLICY_VIOLATION, Gate.G4 in failed),

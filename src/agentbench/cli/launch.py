@@ -10,7 +10,7 @@ import click
 from agentbench.cli.fail_on import Condition, first_met, parse
 from agentbench.cli.interrupts import graceful_interrupts, saving
 from agentbench.cli.options import RunOptions
-from agentbench.cli.output import print_result, print_resume_command
+from agentbench.cli.output import print_result, print_resume_command, print_unfinished
 from agentbench.cli.progress import Progress
 from agentbench.contract.load import LoadedTask
 from agentbench.reports.summary_markdown import write_summary
@@ -107,6 +107,8 @@ def _execute(study: Study, progress: Progress, *, quiet: bool, resumable: bool) 
 def finish(result: StudyResult, conditions: Sequence[Condition], *, as_json: bool) -> int:
     """Print the result and return the exit code: harness errors first, then the conditions of `--fail-on`."""
     print_result(result, as_json=as_json)
+    for path, repeatable in result.repeatable().items():
+        print_unfinished(path, repeatable)
     if result.exit_code or not conditions:
         return result.exit_code
     met = first_met(conditions, list(result.records()))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from agentbench.record.schema import AttemptRecord
     from agentbench.run.study import StudyResult
 
 
@@ -38,9 +40,20 @@ def print_result(result: StudyResult, *, as_json: bool) -> None:
         click.echo(f"Details: ab show {path}")
 
 
-def print_resume_command(path: Path) -> None:
+def print_resume_command(path: Path, options: str = "") -> None:
     """Print the command that continues an interrupted run."""
-    click.echo(f"To continue: {called_as()} run --resume {shlex.quote(str(path))}", err=True)
+    click.echo(f"To continue: {called_as()} run --resume {shlex.quote(str(path))} {options}".rstrip(), err=True)
+
+
+def print_unfinished(path: Path, records: Sequence[AttemptRecord]) -> None:
+    """Print how many attempts of a run have no result although it ended, and the command that repeats them."""
+    from agentbench.core.reasons import TerminationCode
+    from agentbench.reports.number_format import plural
+
+    over_budget = [record for record in records if record.termination.code is TerminationCode.TOTAL_BUDGET]
+    if over_budget:
+        click.echo(f"{plural(len(over_budget), 'attempt')} without a result: the total budget is spent.", err=True)
+    print_resume_command(path, "--total-usd USD" if over_budget else "")
 
 
 def called_as() -> str:

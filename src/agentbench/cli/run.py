@@ -76,10 +76,13 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     from agentbench.contract.load import load_task
     from agentbench.contract.suite import load_suite
     from agentbench.core.errors import InputError
+    from agentbench.core.reasons import TerminationCode
     from agentbench.record.run_directory import RunDirectory
     from agentbench.run.request import RunRequest
+    from agentbench.run.study import HIGHER_CAP, is_repeatable
 
-    recorded = RunDirectory.open(path).meta.get("request")
+    run = RunDirectory.open(path)
+    recorded = run.meta.get("request")
     try:
         request = RunRequest.from_json(recorded) if isinstance(recorded, dict) else None
     except (TypeError, ValueError, KeyError):
@@ -90,10 +93,20 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     changed += [option for option, name in _given_options().items() if _value(given, name) != _value(request, name)]
     if changed:
         msg = f"{', '.join(changed)} cannot be changed when resuming"
-        raise InputError(
-            msg, remedy="omit it or start a new run; only --workers, --executor and --fail-on can be changed"
-        )
-    request = dataclasses.replace(request, workers=given.workers, executor=given.executor)
+        kept = "--workers, --executor, --task-usd, --total-usd and --fail-on"
+        raise InputError(msg, remedy=f"omit it or start a new run; only {kept} can be changed")
+    ended_by_cap = any(
+        record.termination.code is TerminationCode.TOTAL_BUDGET for record in filter(is_repeatable, run.finals())
+    )
+    if ended_by_cap and given.task_usd is None and given.total_usd is None:
+        raise InputError(f"the total budget of {path} is spent", remedy=HIGHER_CAP)
+    request = dataclasses.replace(
+        request,
+        workers=given.workers,
+        executor=given.executor,
+        task_usd=request.task_usd if given.task_usd is None else given.task_usd,
+        total_usd=request.total_usd if given.total_usd is None else given.total_usd,
+    )
     if request.task_paths:
         tasks = tuple(load_task(Path(folder)) for folder in request.task_paths)
     else:
@@ -101,8 +114,8 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     return resume_run(path, tasks, request, quiet=quiet)
 
 
-_FREE = frozenset({"resume", "workers", "executor", "fail_on", "as_json", "dry_run", "out"})
-"""Options that may differ when a run is resumed: they change its speed or its output, not what it does."""
+_FREE = frozenset({"resume", "workers", "executor", "fail_on", "as_json", "dry_run", "out", "task_usd", "total_usd"})
+"""Options that may differ when a run is resumed: they change its speed, its end or its output, not what attempts do."""
 
 
 def _given_options() -> dict[str, str]:

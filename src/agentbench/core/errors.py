@@ -21,6 +21,7 @@
     │   ├── SandboxBroken     it lost its sandbox, on a sound host     → SAFETY_STOP
     │   └── ModelFault        the model service failed for good        → LLM_ERROR
     └── Interrupted           Ctrl-C, SIGTERM: exit 130                → INTERRUPTED
+        └── TotalBudgetSpent  a cap over several attempts is spent     → INTERRUPTED
 
 Every class that can end an attempt carries its reason code, so the map from errors to codes is total.
 """
@@ -170,3 +171,7 @@ class Interrupted(AgentBenchError):
 
     exit_code = 130
     reason = Reason.INTERRUPTED
+
+
+class TotalBudgetSpent(Interrupted):
+    """A cap over several attempts (`--task-usd`, `--total-usd`) was spent before this one started."""

@@ -75,6 +75,7 @@ class TerminationCode(StrEnum):
     SETUP_FAILED = "setup_failed"
     BASELINE_NOT_FAILING = "baseline_not_failing"
     INTERRUPTED = "interrupted"
+    TOTAL_BUDGET = "total_budget"
 
 
 class TerminationCategory(StrEnum):

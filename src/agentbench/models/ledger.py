@@ -21,13 +21,18 @@ from typing import Literal
 
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.faults import BudgetReached
-from agentbench.policy.prices import MICRO
+from agentbench.policy.prices import MICRO, money
 
 Component = Literal["lm", "exec", "human", "overhead"]
 """Components of a cost: models, execution, people, everything else."""
 
 Scope = Literal["attempt", "task", "run"]
 COMPONENTS: tuple[Component, ...] = ("lm", "exec", "human", "overhead")
+_NAMES: Mapping[Scope, str] = {
+    "attempt": "the attempt's budget",
+    "task": "the task's total budget (--task-usd)",
+    "run": "the run's total budget (--total-usd)",
+}
 
 MAX_WAIT_SEC = 600.0
 """Longest time that a request waits for others to be settled."""
@@ -75,14 +80,19 @@ class Statement:
 class Account:
     """One set of caps, and what was spent against it. Created by a `Ledger`; safe to use from every thread."""
 
-    def __init__(self, scope: Scope, caps: Caps, parent: Account | None, settled: threading.Condition) -> None:
+    def __init__(
+        self, scope: Scope, caps: Caps, parent: Account | None, settled: threading.Condition, unit: str
+    ) -> None:
         self.scope = scope
+        self._unit = unit
         self._caps = caps
         self._parent = parent
         self._settled = settled
         self._spent, self._held = Amount(), Amount()
         self._reserved = self._own_reserve = 0
         self._parts: dict[Component, int] = dict.fromkeys(COMPONENTS, 0)
+        self._refusal: BudgetReached | None = None
+        """The first refusal for lack of budget. What is settled later may lower the sum again, by less than an attempt needs."""
 
     def admit(
         self, estimate: Amount, *, max_wait_sec: float = MAX_WAIT_SEC, cancelled: Callable[[], bool] = lambda: False
@@ -122,6 +132,16 @@ class Account:
         with self._settled:
             return self._first_full(held=False) if self._spent.micro else None
 
+    def total_spent(self) -> BudgetReached | None:
+        """Return the first spent cap over several attempts, with which another attempt must not start.
+
+        None if nothing was spent: a cap of 0 does not stop attempts that are free.
+        """
+        with self._settled:
+            shared = [account for account in self._chain() if account.scope != "attempt" and account._spent.micro]  # noqa: SLF001
+            refusals = (account._refusal or account._full(held=False) for account in shared)  # noqa: SLF001
+            return next((refusal for refusal in refusals if refusal is not None), None)
+
     def statement(self) -> Statement:
         with self._settled:
             return Statement(self.scope, self._spent, self._held, self._caps, self._reserved, dict(self._parts))
@@ -143,17 +163,23 @@ class Account:
 
     def _first_full(self, *, held: bool) -> BudgetReached | None:
         """Return the first spent cap of the chain, with or without the requests in flight."""
-        return next((full for account in self._chain() if (full := account._full(held=held))), None)  # noqa: SLF001
+        for account in self._chain():
+            full = account._full(held=held)  # noqa: SLF001
+            if full is not None:
+                account._refusal = account._refusal or (None if held else full)  # noqa: SLF001
+                return full
+        return None
 
     def _full(self, *, held: bool) -> BudgetReached | None:
         caps, spent = self._caps, self._spent
         in_flight = self._held if held else Amount()
         if caps.micro is not None and spent.micro + in_flight.micro + self._reserved >= caps.micro:
             msg = (
-                f"the {self.scope}'s budget is spent: ${_usd(spent.micro)} of ${_usd(caps.micro)} used, "
-                f"${_usd(self._held.micro)} in flight, ${_usd(self._reserved)} reserved for acceptance"
+                f"{_NAMES[self.scope]} is spent: {money(spent.micro)} of {money(caps.micro)} {self._unit} used, "
+                f"{money(self._held.micro)} in flight, {money(self._reserved)} reserved for acceptance"
             )
-            return BudgetReached(msg, code=TerminationCode.COST_CAP, scope=self.scope)
+            code = TerminationCode.COST_CAP if self.scope == "attempt" else TerminationCode.TOTAL_BUDGET
+            return BudgetReached(msg, code=code, scope=self.scope)
         if caps.tokens is not None and spent.tokens + in_flight.tokens >= caps.tokens:
             msg = (
                 f"the {self.scope}'s token budget is spent: {spent.tokens} of {caps.tokens} tokens used, "
@@ -186,22 +212,19 @@ class Hold:
 class Ledger:
     """All accounts of one run, shared by its workers."""
 
-    def __init__(self, caps: Caps | None = None) -> None:
+    def __init__(self, caps: Caps | None = None, unit: str = "usd") -> None:
         self._settled = threading.Condition()
-        self.run = Account("run", caps or Caps(), None, self._settled)
+        self._unit = unit
+        self.run = Account("run", caps or Caps(), None, self._settled, unit)
         self._tasks: dict[str, Account] = {}
 
     def task(self, task_id: str, caps: Caps | None = None) -> Account:
         """Return the account of a task. `caps` apply only when it is first requested."""
         with self._settled:
             if task_id not in self._tasks:
-                self._tasks[task_id] = Account("task", caps or Caps(), self.run, self._settled)
+                self._tasks[task_id] = Account("task", caps or Caps(), self.run, self._settled, self._unit)
             return self._tasks[task_id]
 
     def attempt(self, task_id: str, caps: Caps | None = None, *, task_caps: Caps | None = None) -> Account:
         """Open an account for one attempt."""
-        return Account("attempt", caps or Caps(), self.task(task_id, task_caps), self._settled)
-
-
-def _usd(micro: int) -> str:
-    return f"{micro / MICRO:.4f}"
+        return Account("attempt", caps or Caps(), self.task(task_id, task_caps), self._settled, self._unit)

@@ -264,7 +264,7 @@ class MeteredModel:
                 self.fault = fault
             self._log_end(exchange, content, usage, fault, late=late)
         if self.observer is not None and isinstance(fault, BudgetReached):
-            self.observer.budget_refused(fault.code, fault.message, shared=fault.scope != "run")
+            self.observer.budget_refused(fault.code, fault.message, shared=fault.scope != "attempt")
 
     def _log_end(
         self, exchange: _Exchange, content: bytes, usage: TokenUsage, fault: ModelFault | None, *, late: bool

@@ -20,7 +20,14 @@ DISK_FULL = "disk_full"
 FULL_PERCENT = 99
 """Share of the disk limit from which the disk counts as full."""
 
-CUT_SHORT = frozenset({TerminationCode.INTERRUPTED, TerminationCode.SANDBOX_ERROR, TerminationCode.OPERATOR_ABORT})
+CUT_SHORT = frozenset(
+    {
+        TerminationCode.INTERRUPTED,
+        TerminationCode.TOTAL_BUDGET,
+        TerminationCode.SANDBOX_ERROR,
+        TerminationCode.OPERATOR_ABORT,
+    }
+)
 """Terminations that may come between a decision and its execution."""
 
 _Key = tuple[str, str]

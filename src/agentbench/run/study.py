@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from agentbench.run.attempt.judge import JudgeChoice
 
 EXIT_HARNESS = 3
+HIGHER_CAP = "resume with a higher --total-usd or --task-usd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ class StudyResult:
     def records(self) -> Iterator[AttemptRecord]:
         """Read the final records from disk: a study can have more than should be held in memory."""
         return (record for path in self.runs for record in RunDirectory.open(path).finals())
+
+    def repeatable(self) -> dict[Path, list[AttemptRecord]]:
+        """List the attempts of each run that have no result and that resuming it would repeat."""
+        found = {path: [*filter(is_repeatable, RunDirectory.open(path).finals())] for path in self.runs}
+        return {path: records for path, records in found.items() if records}
 
     @property
     def exit_code(self) -> int:
@@ -114,12 +120,17 @@ class Study:
         return StudyResult(tuple(run.path for run in self.runs.values()))
 
 
+def is_repeatable(record: AttemptRecord) -> bool:
+    """Return whether resuming the run repeats the attempt: it was cut off through no fault of agent, task or harness."""
+    return record.result.failure_reason is Reason.INTERRUPTED
+
+
 def remaining_rows(runs: Iterable[RunDirectory], rows: Sequence[PlanRow]) -> list[tuple[PlanRow, str | None]]:
     """Select the rows without a final record, and those whose attempt was interrupted with the attempt they supersede."""
     finished: set[tuple[str, str, int]] = set()
     interrupted: dict[tuple[str, str, int], str] = {}
     for record in (record for run in runs for record in run.finals()):
-        if record.result.failure_reason is Reason.INTERRUPTED:
+        if is_repeatable(record):
             interrupted[record.key] = record.attempt_id
         else:
             finished.add(record.key)
@@ -182,7 +193,18 @@ def resume_study(path: Path, tasks: Sequence[LoadedTask], request: RunRequest, o
             study.close_abandoned()
             if lab.models.capped:
                 lab.models.book(study_records(run))
+                _require_budget(lab, run, rows)
             yield study
+
+
+def _require_budget(lab: Lab, run: RunDirectory, rows: Sequence[PlanRow]) -> None:
+    """
+    Raises:
+        InputError: a total budget is spent, so that no remaining attempt could start.
+    """
+    spent = [lab.models.account(row).total_spent() for row, _ in remaining_rows([run], rows)]
+    if spent and all(spent) and spent[0] is not None:
+        raise InputError(spent[0].message, remedy=HIGHER_CAP)
 
 
 def rows_of(run: RunDirectory, plan: Sequence[PlanRow]) -> list[PlanRow]:
@@ -230,9 +252,10 @@ def _recorded_digests(run: RunDirectory) -> Iterator[tuple[str, str]]:
 
 
 def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask]) -> Lab:
+    prices = read_prices(Path(request.prices) if request.prices else None)
     models = Models(
-        prices=read_prices(Path(request.prices) if request.prices else None),
-        ledger=Ledger(Caps.of(request.total_usd)),
+        prices=prices,
+        ledger=Ledger(Caps.of(request.total_usd), prices.unit),
         lenient=request.lenient,
         task_usd=request.task_usd,
     )

@@ -2,8 +2,8 @@
 
 Run status, the first row that holds:
 
-    invalid           ended by setup_failed, baseline_not_failing, sandbox_error, safety, operator_abort or interrupted;
-                      or the identity was never bound, or bound twice differently; or a mandatory check without exactly one
+    invalid           ended by setup_failed, baseline_not_failing, sandbox_error, safety, operator_abort,
+                      interrupted or total_budget; or the identity was never bound, or bound twice differently; or a mandatory check without exactly one
                       acceptance event; or no mandatory check at all; or no workspace (`repo: none`, judge only)
     acceptance_error  a mandatory check is `error`
     failure           a mandatory check is `fail`
@@ -18,7 +18,7 @@ Run status, the first row that holds:
                           and no row below explains it                             invalid           harness   harness
     SAFETY_STOP           ended by safety                                          invalid           safety    agent
     OPERATOR_ABORT        ended by operator_abort                                  invalid           operator  indeterminate
-    INTERRUPTED           ended by interrupted                                     invalid           operator  indeterminate
+    INTERRUPTED           ended by interrupted or total_budget                     invalid           operator  indeterminate
     PATCH_INVALID         G1 is fail                                               any scorable                agent
     BUILD_FAILED          G2 is fail                                               any scorable                agent
     POLICY_VIOLATION      G4 is fail                                               any scorable                agent

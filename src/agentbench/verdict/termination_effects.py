@@ -13,6 +13,7 @@ INVALIDATING: Mapping[TerminationCode, tuple[Reason, InvalidCause]] = {
     TerminationCode.SAFETY: (Reason.SAFETY_STOP, InvalidCause.SAFETY),
     TerminationCode.OPERATOR_ABORT: (Reason.OPERATOR_ABORT, InvalidCause.OPERATOR),
     TerminationCode.INTERRUPTED: (Reason.INTERRUPTED, InvalidCause.OPERATOR),
+    TerminationCode.TOTAL_BUDGET: (Reason.INTERRUPTED, InvalidCause.OPERATOR),
 }
 """Terminations that make the attempt invalid."""
 
@@ -44,6 +45,7 @@ _BADGES: Mapping[TerminationCode, str] = {
     TerminationCode.SAFETY: "aborted",
     TerminationCode.OPERATOR_ABORT: "aborted",
     TerminationCode.INTERRUPTED: "aborted",
+    TerminationCode.TOTAL_BUDGET: "aborted",
 }
 
 RESOURCE_STOPS = frozenset(

@@ -17,7 +17,7 @@ from agentbench.agents.base import Agent, AgentExit, AgentSetup, require_multi_t
 from agentbench.agents.briefing import write_briefing
 from agentbench.agents.command import agent_mounts
 from agentbench.agents.registry import make_agent
-from agentbench.core.errors import SandboxLost
+from agentbench.core.errors import SandboxLost, TotalBudgetSpent
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.models.gateway.server import Gateway
 from agentbench.models.metered_model import MeteredModel
@@ -40,6 +40,8 @@ from agentbench.tools.session_limits import SessionEnded, SessionEnvironment, Se
 from agentbench.workspace.diff.extract import ExtractedPatch
 
 _TICK_SEC = 0.05
+_NOT_GRADED = frozenset({TerminationCode.TOTAL_BUDGET})
+"""Terminations that say nothing about the agent: the attempt is repeated, and grading its patch would only cost something."""
 
 
 class AgentAttempt(Attempt):
@@ -51,6 +53,9 @@ class AgentAttempt(Attempt):
     def run(self) -> None:
         configuration = self.row.configuration
         open_attempt(self)
+        spent = self.account.total_spent()
+        if spent is not None:
+            raise TotalBudgetSpent(f"not started: {spent.message}")
         self.metered_model = self.lab.models.metered_model(self.row, self.account, self.log, self.blobs)
         setup = self._agent_setup()
         self.agent = agent = make_agent(configuration.agent, setup)
@@ -62,7 +67,9 @@ class AgentAttempt(Attempt):
         program = self.lab.program(configuration.agent, self.row.task)
         bind_identity(self, prepared, program)
         mounts = (*agent_mounts(setup), *(() if program is None else (program.mount,)))
-        patch = run_agent(self, prepared, agent, self.metered_model, mounts)
+        ended, patch = run_agent(self, prepared, agent, self.metered_model, mounts)
+        if ended.code in _NOT_GRADED:
+            return
         if patch is not None:
             grade_patch(self, prepared, patch)
         ask_judge(self, b"" if patch is None else patch.patch)
@@ -103,8 +110,8 @@ def run_agent(
     agent: Agent,
     metered_model: MeteredModel | None,
     mounts: tuple[Mount, ...],
-) -> ExtractedPatch | None:
-    """Run the agent, kill everything it started, and extract its patch. Return None if the task has no workspace.
+) -> tuple[AgentExit, ExtractedPatch | None]:
+    """Run the agent, kill everything it started, and extract its patch, which is None if the task has no workspace.
 
     Raises:
         SandboxBroken: the agent's work ended its sandbox or made it stop answering.
@@ -149,14 +156,14 @@ def run_agent(
         attempt.log.append(ended.event(), "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness")
         attempt.record_usage("agent", sandbox.usage(), sandbox.denied_calls())
         if attempt.terms.judged_only:
-            return None
+            return ended, None
         attempt.report_phase("patch")
         patch = extract_patch(attempt, prepared, sandbox)
         task = attempt.row.task.task
         if task.artifacts.keep_workspace:
             keep_workspace(attempt.folder, sandbox.tree(), task.oracle.generated)
         run_task_scorers(attempt, Workspace(prepared.environment.base_tree, sandbox.tree(), patch, sandbox.run))
-        return patch
+        return ended, patch
 
 
 @contextmanager

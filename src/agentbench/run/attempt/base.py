@@ -19,6 +19,7 @@ from agentbench.core.errors import (
     RecordError,
     SandboxBroken,
     TaskError,
+    TotalBudgetSpent,
 )
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Observability, TerminationCode
@@ -181,6 +182,8 @@ class Attempt(ABC):
 
     def _termination_code(self, error: BaseException) -> TerminationCode:
         # A full disk under the run directory says nothing about the attempt, so it counts as interrupted and is made again.
+        if isinstance(error, TotalBudgetSpent) and not self.lab.cancelled.is_set():
+            return TerminationCode.TOTAL_BUDGET
         if self.lab.cancelled.is_set() or isinstance(error, (Interrupted, KeyboardInterrupt, RecordError)):
             return TerminationCode.INTERRUPTED
         if isinstance(error, BaselineNotFailing):
