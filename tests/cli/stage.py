@@ -98,7 +98,7 @@ EXECUTED: dict[str, str] = {
     "show-cheat": "show runs/cheat/*",
     "from-commit": "task from-commit calc HEAD --suite-dir tasks/calc --no-pin",
     "from-commit-no-tests": "task from-commit calc HEAD~1 --suite-dir tasks/calc",
-    "harvest": "task harvest calc --name calc --examine 5 --no-pin",
+    "harvest": "task harvest calc --name calc --examine 5 --heldout 0 --no-pin",
     "screen": "task screen --suite tiny --repeats 2",
     "export-swebench": "task export swebench tasks/tiny",
     "import-swebench": "task import swebench rows.jsonl",

@@ -82,6 +82,7 @@ CHANGES: dict[str, tuple[Any, frozenset[str]]] = {
     "strata.dependencies": ("none", NOTHING),
     "repo.url": ("https://example.org/other.git", SETUP),
     "repo.commit": ("b" * 40, SETUP),
+    "repo.origin": ("https://example.net/toy.git", NOTHING),
     "repo.archive": (REPLACED, NOTHING),
     "repo.sha256": (REPLACED, NOTHING),
     "repo.path": (REPLACED, NOTHING),

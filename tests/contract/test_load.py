@@ -210,6 +210,8 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         task_with(repo=GIT | {"commit": 1234567}),
         'reads it as the number 1234567; quote it: "1234567"',
     ),
+    "origin of a path": (task_with(repo={"path": "repo", "origin": "https://x.org/r"}), "`origin` requires `url`"),
+    "path as origin": (task_with(repo=GIT | {"origin": "../r"}), "expected a URL that other machines can reach"),
     "short digest": (task_with(repo={"archive": "pypi:a==1", "sha256": "abc"}), "64 lower-case hexadecimal digits"),
     "unpinned pypi": (task_with(repo={"archive": "pypi:a", "sha256": "a" * 64}), "expected pypi:NAME==VERSION"),
     "option as url": (task_with(repo=GIT | {"url": "--upload-pack=x"}), "must not start with a dash"),

@@ -179,6 +179,8 @@ class TaskValidation:
     why: str
     decoy_coverage: float | None = None
     """Share of fail-to-pass tests with a decoy test; None without a reference that was graded."""
+    unpinned: str = ""
+    """Why the environment is not pinned by digest; empty if it is."""
 
 
 def validate(context: GradingContext, *, repeats: int = 2) -> TaskValidation:

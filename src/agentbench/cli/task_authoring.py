@@ -84,6 +84,20 @@ def _print(line: str) -> None:
     click.echo(printable(line), err=True)
 
 
+def _warn(line: str) -> None:
+    from agentbench.core.text import printable
+
+    click.secho(printable(f"warning: {line}"), err=True, fg="yellow", bold=True)
+
+
+def _warn_if_not_portable(repo: str) -> None:
+    from agentbench.authoring.commit.from_commit import why_not_portable
+
+    reason = why_not_portable(repo)
+    if reason:
+        _warn(f"not portable: {reason}; clone it from a URL, or give the URL as REPO")
+
+
 @contextlib.contextmanager
 def _source_errors_as_input_errors() -> Iterator[None]:
     """Report source errors as invalid input (exit 2), because the user gave repository and commit directly."""
@@ -141,7 +155,7 @@ def from_commit(
     )
     with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab:
         created = create(request, commit, lab, notify=_print)
-    _show_created(created, as_json=common["as_json"])
+    _show_created(created, repo, as_json=common["as_json"])
 
 
 def _statement(path: Path | None) -> str | None:
@@ -158,7 +172,8 @@ def _statement(path: Path | None) -> str | None:
     return text
 
 
-def _show_created(created: CreatedTask, *, as_json: bool) -> None:
+def _show_created(created: CreatedTask, repo: str, *, as_json: bool) -> None:
+    from agentbench.authoring.commit.from_commit import why_not_portable
     from agentbench.core.text import printable
 
     verification = created.verification
@@ -170,15 +185,23 @@ def _show_created(created: CreatedTask, *, as_json: bool) -> None:
             "pass_to_pass": list(verification.pass_to_pass),
             "unsteady": list(verification.unsteady),
             "needs_approval": list(created.flags),
-            "setup": created.plan,
-            "dependencies": created.remark,
+            "suggested_sentences": list(created.suggestions),
+            "setup": created.environment.plan,
+            "dependencies": created.environment.remark,
+            "pinned": not created.environment.unpinned,
+            "unpinned_because": created.environment.unpinned or None,
+            "origin": created.draft.origin,
+            "portable": not why_not_portable(repo),
         }
         click.echo(json.dumps(row, indent=2))
         return
     counts = f"{len(verification.fail_to_pass)} fail-to-pass and {len(verification.pass_to_pass)} pass-to-pass tests"
     folder = created.folder.relative_to(Path.cwd()) if created.folder.is_relative_to(Path.cwd()) else created.folder
     click.echo(printable(f"Created task {created.draft.id}: {folder} ({counts})"))
-    _print(f"  {created.remark}")
+    _print(f"  {created.environment.remark}")
+    if created.environment.unpinned:
+        _warn(f"NOT PINNED, so the environment can change: {created.environment.unpinned}")
+    _warn_if_not_portable(repo)
     for flag in created.flags:
         _print(f"  to approve: {flag}")
     _print(f"Next: read {folder / 'notes.md'} and statement.md")
@@ -289,7 +312,10 @@ def _show_harvest(harvest: Harvest, request: HarvestRequest, *, as_json: bool) -
 
     if as_json:
         row = {
-            "verdicts": list(map(asdict, harvest.verdicts)),
+            "verdicts": [
+                {**asdict(verdict), "pinned": not verdict.unpinned if verdict.accepted else None}
+                for verdict in harvest.verdicts
+            ],
             "passed_over": dict(harvest.passed_over),
             "candidates": harvest.candidates,
             "left": harvest.left,
@@ -298,6 +324,8 @@ def _show_harvest(harvest: Harvest, request: HarvestRequest, *, as_json: bool) -
         return
     for verdict in sorted(harvest.verdicts, key=lambda verdict: (not verdict.accepted, verdict.kind, verdict.commit)):
         click.echo(printable(summary_line(verdict) + (f" [{verdict.suite}]" if verdict.accepted else "")))
+        if verdict.unpinned:
+            click.echo(printable(f"    NOT PINNED: {verdict.unpinned}"))
         for flag in verdict.flags:
             click.echo(printable(f"    to approve: {flag}"))
     accepted = [verdict for verdict in harvest.verdicts if verdict.accepted]
@@ -308,6 +336,11 @@ def _show_harvest(harvest: Harvest, request: HarvestRequest, *, as_json: bool) -
         f"{len(accepted)} of {len(harvest.verdicts)} accepted: {len(accepted) - held_out} in {request.task.suite_dir}, "
         f"{held_out} in {request.heldout_dir}"
     )
+    if accepted:
+        _warn_if_not_portable(request.task.repo)
+    unpinned = sum(bool(verdict.unpinned) for verdict in accepted)
+    if unpinned:
+        _warn(f"{unpinned} of {len(accepted)} tasks are NOT PINNED, so their environment can change (reasons above)")
 
 
 # --- screen --------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def command(
         results = validate_suite(tasks, lab, repeats=repeats, workers=workers, report=report)
     invalid = [result for result in results if not result.valid]
     if as_json:
-        click.echo(json.dumps({"tasks": list(map(asdict, results))}))
+        click.echo(json.dumps({"tasks": [{**asdict(result), "pinned": not result.unpinned} for result in results]}))
     else:
         click.echo(f"{len(results) - len(invalid)} of {len(results)} tasks are valid")
         for result in results:
@@ -58,6 +58,16 @@ def command(
             verdict = "valid" if result.valid else "NOT VALID"
             why = f": {result.why}" if result.why else ""
             coverage = "" if result.decoy_coverage is None else f", decoy coverage {result.decoy_coverage:.0%}"
-            outcomes = f"baseline {result.baseline}, reference {result.reference}{coverage}{flaky}"
+            pinned = ", NOT PINNED" if result.unpinned else ""
+            outcomes = f"baseline {result.baseline}, reference {result.reference}{coverage}{pinned}{flaky}"
             click.echo(printable(f"  {result.task_id}: {verdict} ({outcomes}){why}"))
+        unpinned = [result for result in results if result.unpinned]
+        if unpinned:
+            first = f"{unpinned[0].task_id}: {unpinned[0].unpinned}"
+            click.echo(
+                printable(
+                    f"warning: {len(unpinned)} of {len(results)} tasks are NOT PINNED, so their environment can change ({first})"
+                ),
+                err=True,
+            )
     sys.exit(1 if invalid else 0)

@@ -28,6 +28,22 @@ def conditional_on_network(loaded: LoadedTask) -> bool:
     return loaded.task.environment.network_policy != "none" and bool(loaded.task.setup.commands)
 
 
+_INSTALLS = re.compile(r"\b(pip3?|uv pip|conda|apt|apt-get|npm|gem|cargo) install\b|\buv sync\b|\bpoetry install\b")
+_FIXED = re.compile(r"--require-hashes|--no-index|--frozen|--locked|--no-deps (-e|--editable)")
+
+
+def why_not_pinned(loaded: LoadedTask) -> str:
+    """Return why setup can install something else on another day; empty if everything is pinned by digest."""
+    image = loaded.task.environment.docker_image
+    if image is not None and "@sha256:" not in image:
+        return f"the image {image} has no digest"
+    for command in loaded.task.setup.commands if conditional_on_network(loaded) else ():
+        for line in command.splitlines():
+            if _INSTALLS.search(line) and not _FIXED.search(line):
+                return f"setup installs without digests: {line.strip()}"
+    return ""
+
+
 def _remarks(loaded: LoadedTask) -> Iterator[tuple[str, str]]:
     task = loaded.task
     if isinstance(task.repo, Repo) and task.repo.commit is not None and not _FULL_COMMIT.fullmatch(task.repo.commit):

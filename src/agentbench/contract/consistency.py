@@ -227,14 +227,28 @@ def _source(task: Task, folder: Path) -> KeyProblems:
     if repo.subdir is not None and (repo.subdir.startswith("/") or ".." in Path(repo.subdir).parts):
         yield ("repo", "subdir"), "expected a path inside the repository"
     if repo.url is not None:
-        yield from _location(folder, ("repo", "url"), repo.url, _GIT_SCHEMES)
+        yield from _location(folder, ("repo", "url"), repo.url, _GIT_SCHEMES, may_be_missing=repo.origin is not None)
+    yield from _origin(repo, folder)
     if repo.archive is not None and not _PYPI.fullmatch(repo.archive):
         yield from _location(folder, ("repo", "archive"), repo.archive, _ARCHIVE_SCHEMES)
     if repo.path is not None and not _exists(folder / repo.path, folder=True):
         yield ("repo", "path"), f"expected a folder; {repo.path} is not one (relative to task.yaml)"
 
 
-def _location(folder: Path, key: KeyPath, source: str, schemes: frozenset[str]) -> KeyProblems:
+def _origin(repo: Repo, folder: Path) -> KeyProblems:
+    if repo.origin is None:
+        return
+    if repo.url is None:
+        yield ("repo", "origin"), "`origin` requires `url`, which is missing"
+    elif not _SCHEME.match(repo.origin) and not _SCP.fullmatch(repo.origin):
+        yield ("repo", "origin"), f"expected a URL that other machines can reach; got {repo.origin}"
+    else:
+        yield from _location(folder, ("repo", "origin"), repo.origin, _GIT_SCHEMES)
+
+
+def _location(
+    folder: Path, key: KeyPath, source: str, schemes: frozenset[str], *, may_be_missing: bool = False
+) -> KeyProblems:
     if source.startswith("-"):
         yield key, "must not start with a dash"
     elif source.startswith("pypi:"):
@@ -242,9 +256,9 @@ def _location(folder: Path, key: KeyPath, source: str, schemes: frozenset[str]) 
     elif match := _SCHEME.match(source):
         if match[2] == "::" or match[1].lower() not in schemes:
             yield key, f"expected a path or a URL with scheme {', '.join(sorted(schemes))}; got {match[0]}"
-    elif key[-1] == "url" and _SCP.fullmatch(source):
+    elif key[-1] in {"url", "origin"} and _SCP.fullmatch(source):
         return
-    elif not _exists(folder / source, folder=key[-1] == "url"):
+    elif not may_be_missing and not _exists(folder / source, folder=key[-1] == "url"):
         yield key, f"{source} does not exist (relative to task.yaml)"
 
 

@@ -102,6 +102,7 @@ def _repo(loaded: LoadedTask) -> Json:
     if not isinstance(repo, Repo):
         return "none"
     plain = _plain(repo)
+    plain.pop("origin", None)  # another address of the same commit
     if repo.sha256 is not None:
         plain["sha256"] = repo.sha256.removeprefix("sha256:")
     if loaded.repo_folder is not None:

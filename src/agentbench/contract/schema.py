@@ -41,6 +41,8 @@ class Repo(Model):
 
     url: NonEmpty | None = None
     """A git repository: a URL, or a path relative to the task file. Needs `commit`."""
+    origin: NonEmpty | None = None
+    """URL that `url` was cloned from. It is used where the path in `url` does not exist, and is part of no digest."""
     commit: Annotated[str, StringConstraints(min_length=1)] | None = None
     """The commit to start from."""
     archive: NonEmpty | None = None

@@ -134,12 +134,12 @@ Each folder with a `task.yaml` is a task. Run these commands in the parent folde
 _SCENARIO = """\
 # Settings for every task of this suite. `ab task new`, `from-commit`, `harvest` and `import` copy scorers and judge
 # into each task they create, and `ab task lock` into the task's lock, so later edits do not affect these tasks.
-scorers:
-  - name: small change
-    type: max_files_changed
-    limit: 5
-  - name: no secrets
-    type: forbid_secrets
+# Scorers are rules for the workspace, beside the checks. Their verdict is compared with that of the checks and a difference is
+# flagged for review, so add a scorer that fails when the task is not solved, such as a command, before rules that always hold.
+# scorers:
+#   - {name: tests pass, type: command, command: python -m pytest -q}
+#   - {name: small change, type: max_files_changed, limit: 5}
+#   - {name: no secrets, type: forbid_secrets}
 # Weights of the score among patches that pass every gate. They must sum to 1.
 weights: {minimal: 0.4, trace: 0.2, maintainability: 0.4}
 """

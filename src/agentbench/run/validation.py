@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from agentbench.acceptance.collect import collect
 from agentbench.acceptance.mutation.audit import Audit, audit
 from agentbench.acceptance.validation import TaskValidation, validate
+from agentbench.contract.advice import why_not_pinned
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Lock, LockedImage, LockedSource, submodule_revisions
 from agentbench.contract.make_lock import Resolution, lockfiles, make_lock
@@ -29,7 +31,7 @@ def validate_suite(
 
     def validate_and_report(task: LoadedTask) -> TaskValidation:
         """Report each result at once, so that an interrupted validation has shown what it found."""
-        validation = _validate(task, lab, repeats, report)
+        validation = dataclasses.replace(_validate(task, lab, repeats, report), unpinned=why_not_pinned(task))
         done.append(task.id)
         verdict = "valid" if validation.valid else f"NOT VALID: {validation.why}"
         report(f"{task.id}: {verdict} ({len(done)} of {len(tasks)})")

@@ -193,7 +193,7 @@ def test_old_commits_run_with_their_own_pytest(repo: Path, lab: Lab) -> None:
     created = from_commit(request_for(repo), put(repo, FIX, "Fix"), lab)
     task = load_task(created.folder)
     assert task.task.environment.python == python
-    assert created.plan == "the project's own test requirements"
+    assert created.environment.plan == "the project's own test requirements"
     assert "tests/test_calc.py::test_odd[a b]" in created.verification.fail_to_pass
     assert created.verification.pass_to_pass == ("tests/test_calc.py::test_even",)
 

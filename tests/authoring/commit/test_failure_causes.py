@@ -155,8 +155,8 @@ class TestDependencies:
         created = create(repo, lab, self.FILES, pin=True)
         assert "dep==1.0 --hash=sha256:" in created.draft.setup[0]
         assert "--require-hashes" in created.draft.setup[0]
-        assert "as of 2024-02-01" in created.remark
-        assert created.remark in (created.folder / "notes.md").read_text()
+        assert "as of 2024-02-01" in created.environment.remark
+        assert created.environment.remark in (created.folder / "notes.md").read_text()
 
     def test_newer_dependencies_are_named_without_upload_times(self, repo: Path, lab: Lab, index: PackageIndex) -> None:
         self.fill(index, None, None)

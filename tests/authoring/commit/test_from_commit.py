@@ -12,6 +12,7 @@ from agentbench.authoring.commit.commit_reader import TaskRequest, read_commit
 from agentbench.authoring.commit.from_commit import from_commit
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.contract.load import load_task
+from agentbench.contract.schema import Repo
 from agentbench.core.errors import InputError, SourceError
 from agentbench.run.lab import Lab
 from agentbench.run.validation import validate_suite
@@ -35,6 +36,7 @@ def rejection(repo: Path, commit: str, lab: Lab, kind: str) -> UnsuitableCommit:
 
 class TestVerified:
     def test_fix_becomes_a_valid_task(self, repo: Path, lab: Lab) -> None:
+        git(repo, "config", "remote.origin.url", "https://example.org/calc.git")
         fix = put(repo, FIX, "Fix half of odd numbers (#12)\n\nIt must be exact.\n\nSigned-off-by: a <a@b>")
         created = from_commit(request_for(repo), fix, lab)
         assert set(created.verification.fail_to_pass) == {
@@ -47,6 +49,13 @@ class TestVerified:
         assert set(loaded.hidden_files()) == {b"tests/test_calc.py"}
         assert b"value / 2" in (created.folder / "reference.patch").read_bytes()
         assert loaded.task.strata.kind == "bugfix"
+        assert created.environment.unpinned == "--no-pin was given"
+        assert (
+            "NOT PINNED, so the environment can change: --no-pin was given\n"
+            in (created.folder / "notes.md").read_text()
+        )
+        assert isinstance(loaded.task.repo, Repo)
+        assert loaded.task.repo.origin == "https://example.org/calc.git"
         assert loaded.checks[0].fail_to_pass == created.verification.fail_to_pass
         cached = sorted(path.name for path in lab.grading_cache.glob("*.json"))
         renamed = load_task(created.folder.rename(created.folder.with_name("renamed")))
@@ -57,6 +66,24 @@ class TestVerified:
         (valid,) = validate_suite([renamed], lab, repeats=2, workers=1, report=lambda _line: None)
         assert valid.valid, valid.why
         assert [path.name for path in repo.parent.iterdir() if "draft" in path.name] == []
+
+    def test_message_that_only_the_tests_know_needs_approval(self, repo: Path, lab: Lab) -> None:
+        test = "import pytest\nfrom calc import half\n\n\ndef test_text():\n    with pytest.raises({}):\n        half('a')\n"
+        files = {
+            "calc.py": "def half(v):\n    if v == 'a':\n        raise KeyError(f'cannot halve {v}')\n    return v // 2\n",
+            "tests/test_text.py": test.format("KeyError, match='cannot halve a'"),
+        }
+        created = from_commit(request_for(repo), put(repo, files, "Reject text\n\nHalf of a text means nothing."), lab)
+        assert created.suggestions == (
+            "`half('a')` raises `KeyError`.",
+            "`half('a')` raises `KeyError` with a message that matches 'cannot halve a'.",
+        )
+        assert [flag.partition(",")[0] for flag in created.flags] == [
+            "hidden tests demand the exception type KeyError",
+            "hidden tests demand the exact text 'cannot halve a'",
+        ]
+        notes = (created.folder / "notes.md").read_text()
+        assert all(f"- {flag}\n" in notes for flag in created.flags)
 
     def test_tests_that_pass_on_the_parent_are_rejected(self, repo: Path, lab: Lab) -> None:
         extra = {

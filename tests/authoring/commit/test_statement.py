@@ -28,6 +28,13 @@ def test_diff_in_the_statement_is_a_leak() -> None:
     assert "it contains a diff" in check_statement("See\n\n@@ -1 +1 @@\n", PATCH, {}, ()).leaks
 
 
+def test_statement_of_one_line_is_flagged() -> None:
+    subject = "Fix the handling of unused alignment in fields with a width and a fill character"
+    assert check_statement(f"{subject}\n", PATCH, {}, ()).subject_only
+    assert not check_statement(f"{subject}\n\nIt is ignored.\n", PATCH, {}, ()).subject_only
+    assert not check_statement(f"{subject}. {subject}.\n", PATCH, {}, ()).subject_only
+
+
 def test_new_name_that_the_statement_lacks_is_flagged() -> None:
     hidden = {"tests/test_a.py": b"from a import fresh_name\n\n\ndef test_it():\n    assert fresh_name(' A') == 'a'\n"}
     assert check_statement("Names keep their blanks, they should not.", PATCH, hidden, {"value"}).missing == (

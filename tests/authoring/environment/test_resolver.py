@@ -71,6 +71,20 @@ def test_releases_are_chosen_first_and_installed_once(
     (install,) = environment.draft.setup
     assert "--require-hashes" in install
     assert [line.split()[0] for line in install.splitlines() if "--hash" in line] == ["app==1.0", "dep==1.0"]
+    assert environment.unpinned == ""
+
+
+def test_lock_that_does_not_install_is_reported(
+    repo: Path, index: PackageIndex, lab: Lab, setups: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.put("app", "1.0", "2023-01-01")
+    resolver = EnvironmentResolver()
+    lock = ("echo 'ERROR: no wheel of app can be used' >&2; exit 1",)
+    monkeypatch.setattr(resolver.pinner, "commands", lambda *_arguments, **_options: lock)
+    environment = next(resolver.candidates(request_for(repo), lab))
+    assert setups == ["asked", "installed", "installed"]
+    assert environment.unpinned == "the lock did not install: ERROR: no wheel of app can be used"
+    assert freeze(environment.prepared.environment) == ["app==1.0"]
 
 
 def test_newer_release_of_an_unnamed_dependency_is_replaced(

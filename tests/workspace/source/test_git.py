@@ -57,6 +57,12 @@ class TestCommits:
         assert os.access(snapshot.folder / "run", os.X_OK)
         assert snapshot.source == {"kind": "git", "url": "../origin", "requested": first, "commit": first}
 
+    def test_missing_clone_is_fetched_from_its_origin(self, tmp_path: Path, origin: Path) -> None:
+        url = origin.rename(tmp_path / "moved").as_uri()
+        snapshot = materialize(tmp_path, head(tmp_path / "moved"), origin=url)
+        assert files(snapshot)["f"] == b"one\n"
+        assert snapshot.source["url"] == url
+
     def test_agent_repository_has_no_other_history(self, tmp_path: Path, origin: Path) -> None:
         edit(origin, "two\n")
         pinned = head(origin)

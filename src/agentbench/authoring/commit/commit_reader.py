@@ -7,10 +7,10 @@ import dataclasses
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from agentbench.authoring.commit import statement as statements
+from agentbench.authoring.commit.language import require_python
 from agentbench.authoring.commit.split import (
     MAX_HIDDEN_BYTES,
     Split,
@@ -42,7 +42,7 @@ _PACKAGING = re.compile(
     r"(setup\.py|setup\.cfg|(pyproject|tox|hatch)\.toml|tox\.ini|noxfile\.py|\.?pytest\.ini|[^/]*requirements[^/]*\.(txt|in)|requirements/[^/]*\.(txt|in))"
 )
 MAX_READ = 400
-"""Files of the base repository that are searched for words."""
+"""Test files that are searched for the names of changed test data."""
 MAX_MENTIONING = 12
 """Test files that are run for a fix that changes only test data; more would be the whole suite."""
 _PACKAGED = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
@@ -73,8 +73,6 @@ class FixCommit:
     patch: bytes
     hidden: Mapping[str, tuple[bytes, bool]]
     detected: DetectedSetup
-    known_words: frozenset[str] = field(repr=False)
-    """Every identifier in the base repository's Python files."""
     packaging: str = ""
     """Digest of the files that decide what is installed."""
     has_submodules: bool = False
@@ -85,11 +83,17 @@ class FixCommit:
     imported: frozenset[str] = frozenset()
     """Every module that the hidden tests import."""
 
+    @property
+    def test_sources(self) -> dict[str, bytes]:
+        """The hidden Python files."""
+        return {name: content for name, (content, _) in self.hidden.items() if name.endswith(".py")}
+
 
 def read_commit(request: TaskRequest, revision: str, lab: Lab) -> FixCommit:
     """Read a commit, split it and detect its setup."""
     with Histories(lab.state / "snapshots").open(request.repo, Path.cwd()) as history:
         commit = history.commit(revision)
+        require_python(history.paths(commit.id), repository_name(request.repo))
         parts = split(commit, first_parent=request.first_parent)
         parent = commit.parents[0]
         hidden = _hidden(history, parts)
@@ -97,7 +101,6 @@ def read_commit(request: TaskRequest, revision: str, lab: Lab) -> FixCommit:
         patch, code = _patches(history, commit, parts)
         paths = history.paths(parent)
         parts = _with_mentioning_tests(history, parent, paths, parts)
-        known_words = _known_words(history, parent, paths)
         pythons = list(dict.fromkeys(interpreter.short for interpreter in installed()))
 
         existing, changed = frozenset(paths), {text_of(change.path) for change in commit.changes}
@@ -136,7 +139,6 @@ def read_commit(request: TaskRequest, revision: str, lab: Lab) -> FixCommit:
             patch=patch,
             hidden=hidden,
             detected=detected,
-            known_words=known_words,
             packaging=digest(packaging),
             has_submodules=".gitmodules" in paths,
             code_patch=code,
@@ -202,14 +204,6 @@ def _with_mentioning_tests(history: History, parent: str, paths: list[str], part
             remedy="choose a commit that changes its tests, or write the task by hand: ab task new",
         )
     return dataclasses.replace(parts, runnable=mentioning)
-
-
-def _known_words(history: History, parent: str, paths: list[str]) -> frozenset[str]:
-    """Return every identifier in up to MAX_READ Python files of the base repository."""
-    sources = (
-        history.read(parent, path) or b"" for path in [path for path in paths if path.endswith(".py")][:MAX_READ]
-    )
-    return frozenset(statements.words_of(sources))
 
 
 def _project_folders(paths: list[str], parts: Split, read: Callable[[str], str | None]) -> list[str]:

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from agentbench.acceptance.prepare_grading import prepare_grading
 from agentbench.authoring.commit import statement as statements
+from agentbench.authoring.commit.base_texts import read_texts
 from agentbench.authoring.commit.commit_reader import FixCommit, TaskRequest, read_commit, task_id_of
 from agentbench.authoring.commit.comparison import Verification
-from agentbench.authoring.commit.split import UnsuitableCommit
+from agentbench.authoring.commit.demands import Demand, KnownTexts, find_demands
+from agentbench.authoring.commit.split import UnsuitableCommit, text_of
 from agentbench.authoring.commit.task_draft import NOTES_NAME, TaskDraft, write_task
 from agentbench.authoring.commit.verification import MISSING_MODULE, FailureContext, verify, with_error_first
 from agentbench.authoring.environment.dry_run import freeze
@@ -33,6 +35,7 @@ from agentbench.core.errors import ContractError, InputError, SourceError, TaskE
 from agentbench.run.lab import Lab
 from agentbench.workspace.source.history import Commit
 from agentbench.workspace.source.location import is_local, resolve_url
+from agentbench.workspace.source.origin import origin_of
 
 _ENVIRONMENT_KINDS = frozenset({"fails with the fix", "tests cannot run", "dependency drift"})
 """Reasons that may disappear in another environment, for instance with today's dependencies."""
@@ -41,19 +44,23 @@ FIXED_HASH_SEED = {"PYTHONHASHSEED": "0"}
 """Keeps the order of sets of strings, from which some tests number their parameters."""
 APPROVE = "## A person must approve this task"
 """Heading in the notes; `find_created` reads the flags below it."""
+NOT_PINNED = "NOT PINNED, so the environment can change: "
+"""Start of the line in the notes that says why; `find_created` reads it."""
 Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedTask:
-    """A finished task. `remark` gives the date of the dependencies."""
+    """A finished task."""
 
     folder: Path
     draft: TaskDraft
     verification: Verification
     flags: tuple[str, ...]
-    plan: str
-    remark: str
+    """What a person must approve."""
+    suggestions: tuple[str, ...]
+    """Sentences that would tell a solver what the hidden tests demand."""
+    environment: PreparedEnvironment
 
 
 def from_commit(
@@ -98,8 +105,7 @@ def _create_task(
             draft = dataclasses.replace(draft, reference=fix.code_patch)
             wanted_env = dataclasses.replace(wanted_env, draft=draft)
             environment, verification = _verify(wanted_env, fix, request, lab, environments, notify)
-        sources = {name: content for name, (content, _) in fix.hidden.items() if name.endswith(".py")}
-        flags = tuple(statements.check_statement(draft.statement, draft.reference, sources, fix.known_words).lines())
+        demands, flags = _review(draft, fix, environment, verification)
         draft = dataclasses.replace(
             environment.draft,
             command=" ".join([draft.command, *(_quoted(f"--deselect={test}") for test in verification.unsteady)]),
@@ -111,7 +117,22 @@ def _create_task(
         )
         _prepare_grading(write_task(draft, folder), environment, lab)
         publish(folder, target)
-    return CreatedTask(target, draft, verification, flags, environment.plan, environment.remark)
+    suggestions = tuple(demand.suggestion for demand in demands)
+    return CreatedTask(target, draft, verification, flags, suggestions, environment)
+
+
+def _review(
+    draft: TaskDraft, fix: FixCommit, environment: PreparedEnvironment, verification: Verification
+) -> tuple[tuple[Demand, ...], tuple[str, ...]]:
+    """Return what hidden tests demand beyond the statement, and everything that a person must approve."""
+    sources = fix.test_sources
+    base = read_texts(environment.prepared.snapshot.folder)
+    words = statements.words_of(text for path, text in base.items() if path.endswith(".py"))
+    flags = statements.check_statement(draft.statement, draft.reference, sources, words)
+    changed = "\n".join(base.get(text_of(change.path), "") for change in fix.parts.source)
+    known = KnownTexts(draft.statement, "\n".join(base.values()), changed)
+    demands = find_demands(sources, verification.fail_to_pass, draft.reference, known)
+    return demands, (*flags.lines(), *(demand.line() for demand in demands[: statements.LISTED]))
 
 
 def _prepare_grading(task: LoadedTask, environment: PreparedEnvironment, lab: Lab) -> None:
@@ -123,8 +144,18 @@ def _prepare_grading(task: LoadedTask, environment: PreparedEnvironment, lab: La
         raise UnsuitableCommit("tests cannot run", f"with the fix: {with_error_first(error.message)}") from error
 
 
-def find_created(request: TaskRequest, commit: Commit) -> tuple[str, Mapping[str, str], tuple[str, ...]] | None:
-    """Return id, strata and flags of a task that an interrupted harvest created from this commit, else None."""
+@dataclass(frozen=True, slots=True)
+class FoundTask:
+    """A task that an interrupted harvest created."""
+
+    id: str
+    strata: Mapping[str, str]
+    flags: tuple[str, ...]
+    unpinned: str
+
+
+def find_created(request: TaskRequest, commit: Commit) -> FoundTask | None:
+    """Return the task that an interrupted harvest created from this commit, or None."""
     folder = request.suite_dir.absolute() / task_id_of(request, commit)
     if not folder.is_dir():
         return None
@@ -137,7 +168,8 @@ def find_created(request: TaskRequest, commit: Commit) -> tuple[str, Mapping[str
     if f"Made from commit {commit.id} " not in notes or not {"kind", "test_runtime"} <= strata.keys():
         return None
     flags = [line[2:] for line in notes.partition(APPROVE)[2].splitlines() if line.startswith("- ")]
-    return loaded.id, strata, tuple(flags)
+    unpinned = notes.partition(NOT_PINNED)[2].partition("\n")[0]
+    return FoundTask(loaded.id, strata, tuple(flags), unpinned)
 
 
 def _without_missing_submodules(draft: TaskDraft, folder: Path, lab: Lab) -> TaskDraft:
@@ -200,7 +232,6 @@ def _verify_in_candidates(
     environments: EnvironmentResolver,
     notify: Notify,
 ) -> tuple[PreparedEnvironment, Verification]:
-    sources = {name: content for name, (content, _) in fix.hidden.items() if name.endswith(".py")}
     first: UnsuitableCommit | None = None
     for environment in environments.candidates(wanted_env, lab):
         if first is None:
@@ -209,7 +240,7 @@ def _verify_in_candidates(
         else:
             notify(f"{wanted_env.draft.id}: {first.kind}; retrying with other versions of the dependencies")
         try:
-            context = FailureContext(sources, environment.newer, environment.undated)
+            context = FailureContext(fix.test_sources, environment.newer, environment.undated)
             return environment, verify(environment.prepared, lab, repeats=request.repeats, failure_context=context)
         except UnsuitableCommit as error:
             first = first or error
@@ -237,6 +268,7 @@ def _first_draft(request: TaskRequest, fix: FixCommit) -> TaskDraft:
         title=commit.subject[:120],
         statement=text if text.strip() else f"{commit.subject or 'Solve the problem that the tests show.'}\n",
         url=url_from(request.repo, suite_dir / task_id),
+        origin=origin_from(request.repo),
         commit=commit.parents[0],
         python=detected.python,
         env=detected.plans[0].env,
@@ -262,6 +294,20 @@ def url_from(repo: str, folder: Path) -> str:
     return os.path.relpath(located, folder)
 
 
+def origin_from(repo: str) -> str | None:
+    """Return the URL that a local repository was cloned from; None if it has none or is a URL itself."""
+    located = resolve_url(repo, Path.cwd())
+    return origin_of(Path(located.removeprefix("file://"))) if is_local(located) else None
+
+
+def why_not_portable(repo: str) -> str:
+    """Return why tasks of a repository work only on this machine; empty if they work elsewhere."""
+    located = resolve_url(repo, Path.cwd())
+    if not is_local(located) or origin_of(Path(located.removeprefix("file://"))):
+        return ""
+    return f"{repo} is a local path without a remote `origin`, so the tasks work only where this path exists"
+
+
 def _strata(fix: FixCommit, environment: PreparedEnvironment, verification: Verification) -> dict[str, str]:
     count = len([line for line in freeze(environment.prepared.environment) if "==" in line])
     return {
@@ -278,8 +324,7 @@ def _strata(fix: FixCommit, environment: PreparedEnvironment, verification: Veri
 
 def _notes(fix: FixCommit, environment: PreparedEnvironment, verification: Verification, flags: tuple[str, ...]) -> str:
     commit, measured = fix.commit, measure(environment.prepared.snapshot.folder)
-    pinned = any("--require-hashes" in command for command in environment.prepared.task.task.setup.commands)
-    how = "pinned by version and digest" if pinned else "NOT pinned"
+    how = "NOT pinned" if environment.unpinned else "pinned by version and digest"
     counts = f"{len(verification.fail_to_pass)} fail-to-pass and {len(verification.pass_to_pass)} pass-to-pass tests"
     sizes = f"{measured.files} files, {measured.lines} lines, about {measured.approx_tokens} tokens"
     modules = f"{measured.python_modules} Python modules with {measured.internal_imports} internal imports"
@@ -290,6 +335,8 @@ def _notes(fix: FixCommit, environment: PreparedEnvironment, verification: Verif
         f"Verified by {verification.runs} runs of at most {verification.duration_sec:.1f} s: {counts}.",
         f"Base repository: {sizes}, {modules} ({LABEL}).",
     ]
+    if environment.unpinned:
+        parts.append(f"{NOT_PINNED}{environment.unpinned}")
     if environment.draft.reference != fix.patch:
         parts.append("The reference leaves out the fix's documentation, because setup rewrites it.")
     if FIXED_HASH_SEED.items() <= environment.draft.env.items():

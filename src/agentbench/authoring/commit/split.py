@@ -27,7 +27,7 @@ _NO_TEST_REMEDY = "choose a commit that changes its tests, or write the task by 
 
 Kind = Literal[
     "dependency drift", "does not fail on parent", "empty commit", "fails with the fix", "flaky", "hangs on parent",
-    "lfs", "merge commit", "missing module", "needs network", "no source change", "no test change", "out of memory",
+    "language", "lfs", "merge commit", "missing module", "needs network", "no source change", "no test change", "out of memory",
     "patch", "python", "refused by the oracle", "root commit", "setup failed", "skipped", "submodule", "symlink",
     "tests cannot run", "timing-dependent", "too large", "too slow",
 ]  # fmt: skip

@@ -19,6 +19,8 @@ _REFERENCE = re.compile(
 _NUMBER = re.compile(r"\s*\((?:[\w./-]*#|gh-)\d+\)\s*$")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CODE_LENGTH = 14
+_SUBJECT_WORDS = 20
+"""A line with more words is a paragraph."""
 LISTED = 12
 
 
@@ -29,7 +31,7 @@ class Flags:
     leaks: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     """Names that hidden tests use and the reference adds, but neither base repository nor statement mentions."""
-    thin: bool = False
+    subject_only: bool = False
 
     def lines(self) -> list[str]:
         lines = [f"the statement gives away the solution: {leak}" for leak in self.leaks[:LISTED]]
@@ -38,8 +40,8 @@ class Flags:
                 "hidden tests use names that neither the statement nor the repository mentions: "
                 + ", ".join(self.missing[:LISTED])
             )
-        if self.thin:
-            lines.append("the statement is very short; does it describe the problem and the expected behaviour?")
+        if self.subject_only:
+            lines.append("the statement is only a subject line; describe the problem and the expected behaviour")
         return lines
 
 
@@ -69,8 +71,13 @@ def check_statement(statement: str, patch: bytes, hidden: Mapping[str, bytes], k
     stated = set(_WORD.findall(statement))
     used = {name for source in hidden.values() for name in _names(source)}
     missing = sorted((used & added) - stated - set(known_words))
-    thin = len(_WORD.findall(statement)) < 6
-    return Flags(tuple(dict.fromkeys(leaks)), tuple(name for name in missing if len(name) > 2), thin)
+    names = tuple(name for name in missing if len(name) > 2)
+    return Flags(tuple(dict.fromkeys(leaks)), names, _is_subject_only(statement))
+
+
+def _is_subject_only(statement: str) -> bool:
+    lines = [line for line in statement.splitlines() if line.strip()]
+    return len(lines) <= 1 and len(_WORD.findall(statement)) < _SUBJECT_WORDS
 
 
 def _added_lines(patch: bytes) -> list[str]:
@@ -119,9 +126,9 @@ def _root(node: ast.expr) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def words_of(sources: Iterable[bytes]) -> set[str]:
+def words_of(sources: Iterable[str]) -> set[str]:
     """Return every identifier in some files."""
-    return {word for source in sources for word in _WORD.findall(source.decode("utf-8", "replace"))}
+    return {word for source in sources for word in _WORD.findall(source)}
 
 
 def kind_of(message: str) -> str:

@@ -43,6 +43,8 @@ class TaskDraft:
     fail_to_pass: tuple[str, ...] = ()
     pass_to_pass: tuple[str, ...] = ()
     notes: str = ""
+    origin: str | None = None
+    """URL that the local repository `url` was cloned from."""
     flake_tolerance: float = 0.0
     report: str = ""
     """JUnit report that the command writes; empty if the command is pytest."""
@@ -79,7 +81,12 @@ class TaskDraft:
             "statement_file": "statement.md",
             "hints": {"test_command": self.hint},
             "strata": dict(self.strata),
-            "repo": {"url": self.url, "commit": self.commit, **({} if self.submodules else {"submodules": False})},
+            "repo": {
+                "url": self.url,
+                **({"origin": self.origin} if self.origin else {}),
+                "commit": self.commit,
+                **({} if self.submodules else {"submodules": False}),
+            },
             "environment": environment,
             "setup": {"commands": list(self.setup), "capture": list(self.capture)},
             "oracle": {

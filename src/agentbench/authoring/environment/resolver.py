@@ -5,7 +5,6 @@ A lock that worked for one commit is reused for commits with the same packaging 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import re
 import shlex
@@ -20,7 +19,7 @@ from agentbench.authoring.commit.task_draft import TaskDraft, write_task
 from agentbench.authoring.commit.verification import prepare
 from agentbench.authoring.environment.detection import DetectedSetup, InstallPlan
 from agentbench.authoring.environment.dry_run import find_releases, freeze
-from agentbench.authoring.environment.pinner import Pinner
+from agentbench.authoring.environment.pinner import CannotPin, Pinner
 from agentbench.authoring.environment.release_dates import TOOLS, ReleaseDates, day_for, with_constraints
 from agentbench.authoring.environment.requirements import (
     distribution_of,
@@ -63,6 +62,8 @@ class PreparedEnvironment:
     """Distributions released after the commit, as `name==version`."""
     undated: tuple[str, ...] = ()
     """Distributions whose release date no index publishes, as `name==version`."""
+    unpinned: str = ""
+    """Why the environment is not pinned by digest; empty if it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,23 +166,19 @@ class EnvironmentResolver:
 
     def _resolve(self, request: EnvironmentRequest, plan: InstallPlan, day: str, lab: Lab) -> PreparedEnvironment:
         """Choose the releases of a plan, pin them, and install them."""
-        unpinned, releases, limits = self._choose_releases(request, plan, day, lab)
-        commands = None
-        if request.pin:
-            editable = request.detected.editable
-            commands = self.pinner.commands(releases, unpinned.python or "", editable=editable, limits=limits)
-        draft, prepared = self._install(request, unpinned, commands, lab)
+        plain, releases, limits = self._choose_releases(request, plan, day, lab)
+        draft, prepared, unpinned = self._pin_and_install(request, plain, releases, limits, lab)
         listing = freeze(prepared.environment)
         commit_day = day or day_for(request.date, request.draft.python or "")
         newer = self.releases.newer(listing, commit_day)
         remark = self._remark(listing, day, commit_day, newer)
-        if day and draft.setup == commands:
+        if day and not unpinned:
             lock = _KnownLock(day, draft.setup, tuple(listing), plan.name, remark, newer)
             with self._lock:
                 self._known_locks.setdefault(_key(request), []).append(lock)
         without_dates = self.releases.undated([line.split("==")[0] for line in listing if "==" in line])
         undated = tuple(line for line in listing if normal_name(line.split("==")[0]) in without_dates)
-        return PreparedEnvironment(draft, prepared, plan.name, remark, newer, undated)
+        return PreparedEnvironment(draft, prepared, plan.name, remark, newer, undated, unpinned)
 
     def _choose_releases(
         self, request: EnvironmentRequest, plan: InstallPlan, day: str, lab: Lab
@@ -207,15 +204,32 @@ class EnvironmentResolver:
             if not day or rounds == ROUNDS or not late & new:
                 return draft, releases, limits
 
-    def _install(
-        self, request: EnvironmentRequest, unpinned: TaskDraft, commands: tuple[str, ...] | None, lab: Lab
-    ) -> tuple[TaskDraft, PreparedTask]:
-        """Install the lock; without one, or if it does not work, install the plan as it is."""
-        if commands is not None:
-            pinned = dataclasses.replace(unpinned, setup=commands)
-            with contextlib.suppress(UnsuitableCommit):
-                return pinned, prepare(write_task(pinned, request.folder), lab)
-        return unpinned, prepare(write_task(unpinned, request.folder), lab)
+    def _pin_and_install(
+        self,
+        request: EnvironmentRequest,
+        plain: TaskDraft,
+        releases: Sequence[str],
+        limits: Sequence[str],
+        lab: Lab,
+    ) -> tuple[TaskDraft, PreparedTask, str]:
+        """Install the lock of some releases; if there is none or it does not install, install the plain draft.
+
+        Return what was installed, and why it is not pinned.
+        """
+        if not request.pin:
+            return plain, prepare(write_task(plain, request.folder), lab), "--no-pin was given"
+        try:
+            commands = self.pinner.commands(
+                releases, plain.python or "", editable=request.detected.editable, limits=limits
+            )
+            pinned = dataclasses.replace(plain, setup=commands)
+            return pinned, prepare(write_task(pinned, request.folder), lab), ""
+        except CannotPin as error:
+            unpinned = str(error)
+        except UnsuitableCommit as error:
+            last_line = next((line.strip() for line in reversed(error.remedy.splitlines()) if line.strip()), "")
+            unpinned = f"the lock did not install: {last_line or error.message}"
+        return plain, prepare(write_task(plain, request.folder), lab), unpinned
 
     def _limits(self, names: Iterable[str], day: str, plan: InstallPlan) -> tuple[str, ...]:
         locked = {normal_name(line.split("==")[0]) for line in plan.locked}

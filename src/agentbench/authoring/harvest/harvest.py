@@ -13,14 +13,15 @@ import json
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from agentbench.authoring.commit.commit_reader import TaskRequest, task_id_of
-from agentbench.authoring.commit.from_commit import Notify, find_created, from_commit
+from agentbench.authoring.commit.commit_reader import TaskRequest, repository_name, task_id_of
+from agentbench.authoring.commit.from_commit import FoundTask, Notify, find_created, from_commit
+from agentbench.authoring.commit.language import require_python
 from agentbench.authoring.commit.split import Kind, UnsuitableCommit, is_test, split, text_of
 from agentbench.authoring.commit.task_draft import check_name
 from agentbench.authoring.environment.resolver import EnvironmentResolver
@@ -90,6 +91,8 @@ class Verdict:
     seed: int | None = None
     """With `share`: the settings of `is_held_out` for an accepted task; None if its suite was decided in another way."""
     share: float | None = None
+    unpinned: str = ""
+    """Why the environment of an accepted task is not pinned by digest; empty if it is."""
 
 
 @dataclass
@@ -159,6 +162,7 @@ def harvest(request: HarvestRequest, lab: Lab, *, notify: Notify, show_running: 
 
     Raises:
         SourceError: the repository cannot be fetched.
+        UnsuitableCommit: the repository's language is not supported.
         InputError: a file cannot be written, or `retry` names an unknown kind.
         SandboxError, WorkspaceError: harness errors.
     """
@@ -220,7 +224,9 @@ def _no_candidates(request: HarvestRequest, candidates: Candidates) -> str:
 
 def _candidates(request: HarvestRequest, lab: Lab, notify: Notify) -> Candidates:
     with Histories(lab.state / "snapshots").open(request.task.repo, Path.cwd()) as history:
-        commits = history.commits(request.start or history.head(), since=request.since, limit=MAX_COMMITS + 1)
+        start = history.commit(request.start or history.head()).id
+        require_python(history.paths(start), repository_name(request.task.repo))
+        commits = history.commits(start, since=request.since, limit=MAX_COMMITS + 1)
         if len(commits) > MAX_COMMITS:
             following = commits[MAX_COMMITS].id[:12]
             notify(f"reading only the newest {MAX_COMMITS} commits; pass --start {following} for older ones")
@@ -340,35 +346,30 @@ class _CandidateRuns:
             return dataclasses.replace(verdict, kind="repository", reason=error.message)
         except (TaskError, ContractError, PatchInvalid) as error:
             return dataclasses.replace(verdict, reason=error.message)
-        return self._accepted(verdict, task, created.draft.id, created.draft.strata, created.flags)
+        found = FoundTask(created.draft.id, created.draft.strata, created.flags, created.environment.unpinned)
+        return self._accepted(verdict, task, found)
 
     def _existing(self, verdict: Verdict, commit: Commit, error: TaskExists) -> Verdict:
         """Accept a task of this commit where it is: a task never changes suites."""
         for task in self.request.both_suites():
-            existing = find_created(task, commit)
-            if existing is not None:
-                return self._accepted(verdict, task, *existing)
+            found = find_created(task, commit)
+            if found is not None:
+                return self._accepted(verdict, task, found)
         return dataclasses.replace(verdict, kind="exists already", reason=error.message)
 
-    def _accepted(
-        self,
-        verdict: Verdict,
-        task: TaskRequest,
-        task_id: str,
-        strata: Mapping[str, str],
-        flags: tuple[str, ...],
-    ) -> Verdict:
+    def _accepted(self, verdict: Verdict, task: TaskRequest, found: FoundTask) -> Verdict:
         drawn = task == self.request.task_for(verdict.commit)
         return dataclasses.replace(
             verdict,
             accepted=True,
             kind="accepted",
-            task_id=task_id,
-            stratum=f"{strata['kind']}/{strata['test_runtime']}",
+            task_id=found.id,
+            stratum=f"{found.strata['kind']}/{found.strata['test_runtime']}",
             suite=task.suite_dir.absolute().name,
-            flags=flags,
+            flags=found.flags,
             seed=self.request.seed if drawn else None,
             share=self.request.heldout if drawn else None,
+            unpinned=found.unpinned,
         )
 
 

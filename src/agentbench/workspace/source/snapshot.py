@@ -90,7 +90,7 @@ class Snapshots:
             return GitSource(
                 Mirrors(self._store, self._git),
                 self._store,
-                repo.url,
+                repo.origin if repo.origin and not (loaded.folder / repo.url).exists() else repo.url,
                 locked or repo.commit,
                 folder=loaded.folder,
                 submodules=repo.submodules,

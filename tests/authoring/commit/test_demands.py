@@ -1,0 +1,92 @@
+"""Texts, values and exception types that hidden tests demand without telling the solver."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from agentbench.authoring.commit.demands import Demand, KnownTexts, find_demands
+
+pytestmark = [pytest.mark.req("C-10", "C-18"), pytest.mark.component]
+
+BASE = "def loads(text):\n    return text\n"
+
+
+def patch_of(code: str, path: str = "a.py") -> bytes:
+    added = "".join(f"+{line}\n" for line in textwrap.dedent(code).splitlines())
+    return f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,2 +1,9 @@\n{added}".encode()
+
+
+def demands(test: str, fix: str, statement: str = "It accepts bytes, it should not.", base: str = BASE) -> list[Demand]:
+    source = f"def test_it():\n{textwrap.indent(textwrap.dedent(test), '    ')}".encode()
+    known = KnownTexts(statement, base, base)
+    return list(find_demands({"tests/test_a.py": source}, ["tests/test_a.py::test_it[x]"], patch_of(fix), known))
+
+
+FIX = """
+if not isinstance(text, str):
+    raise TypeError(f"Expected str object, not '{type(text).__name__}'")
+"""
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "with pytest.raises(TypeError, match=\"Expected str object, not 'bytes'\"):\n    loads(b'')\n",
+        "with pytest.raises(TypeError) as e:\n    loads(b'')\nassert str(e.value) == \"Expected str object, not 'bytes'\"\n",
+        "with pytest.raises(TypeError) as e:\n    loads(b'')\nassert 'Expected str object' in str(e.value)\n",
+        "with self.assertRaisesRegex(TypeError, 'Expected str object'):\n    loads(b'')\n",
+    ],
+)
+def test_exact_message_and_new_exception_type_are_demands(test: str) -> None:
+    exception, message = demands(test, FIX)
+    assert (exception.kind, exception.wanted) == ("exception", "TypeError")
+    assert exception.suggestion == "`loads(b'')` raises `TypeError`."
+    assert message.kind == "text"
+    assert "Expected str object" in message.wanted
+    assert message.place.startswith("tests/test_a.py:")
+    assert "Expected str object" in message.suggestion
+
+
+def test_statement_that_gives_message_and_type_leaves_no_demand() -> None:
+    test = "with pytest.raises(TypeError, match=\"Expected str object, not 'bytes'\"):\n    loads(b'')\n"
+    statement = "loads(b'') should raise TypeError: Expected str object,\nnot 'bytes'."
+    assert demands(test, FIX, statement) == []
+
+
+def test_type_that_the_changed_file_already_raises_is_no_demand() -> None:
+    test = "with pytest.raises(TypeError):\n    loads(b'')\n"
+    assert demands(test, FIX, base=f"{BASE}\n    raise TypeError('bad')\n") == []
+
+
+def test_message_that_the_base_repository_contains_is_no_demand() -> None:
+    test = "with pytest.raises(TypeError, match='Expected str object'):\n    loads(b'')\n"
+    assert demands(test, FIX, base=f"{BASE}\nraise TypeError('Expected str object, not ')\n") == []
+
+
+def test_value_that_only_the_fix_contains_is_a_demand() -> None:
+    (text,) = demands("assert kind(1) == 'unsigned-long'\n", "return 'unsigned-long'\n")
+    assert (text.kind, text.wanted) == ("value", "'unsigned-long'")
+    assert text.suggestion == "`kind(1) == 'unsigned-long'` holds."
+    (number,) = demands("self.assertEqual(limit(), 4711)\n", "LIMIT = 4711\n")
+    assert (number.kind, number.wanted) == ("value", "4711")
+
+
+def test_results_that_follow_from_the_input_are_no_demands() -> None:
+    assert demands("assert half(3) == 1.5\nassert name('ab cd') == 'AB CD'\n", "return value / 2\n") == []
+    assert demands("assert len(rows()) == 3\n", "return [1, 2, 3]\n") == []
+
+
+def test_tests_that_are_not_required_have_no_demands() -> None:
+    source = b"def test_other():\n    assert kind(1) == 'unsigned-long'\n"
+    known = KnownTexts("", BASE, BASE)
+    fix = patch_of("return 'unsigned-long'")
+    assert find_demands({"tests/test_a.py": source}, ["tests/test_a.py::test_it"], fix, known) == ()
+
+
+def test_text_of_documentation_is_not_code() -> None:
+    known = KnownTexts("", BASE, BASE)
+    source = b"def test_it():\n    assert kind(1) == 'unsigned-long'\n"
+    fix = patch_of("it returns 'unsigned-long'", path="README.md")
+    assert find_demands({"tests/test_a.py": source}, ["tests/test_a.py::test_it"], fix, known) == ()
