@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from agentbench.cli.options import FILE, FOLDER, fresh_option, json_option, sandbox_option, workers_option
+from agentbench.cli.selection import SelectionOptions, select_tasks, selection_options
 
 if TYPE_CHECKING:
+    from agentbench.cli.selection import Selected
     from agentbench.run.predictions import Prediction
     from agentbench.run.study import StudyResult
 
@@ -18,6 +20,7 @@ EPILOG = """\b
 Examples:
   ab grade --task tasks/mine/bug --patch fix.patch
   ab grade --task tasks/mine --predictions preds.jsonl --workers 2 --json
+  ab grade --suite mine --task 'fix-*' --predictions preds.jsonl
   ab grade --task tasks/mine --predictions samples.jsonl --repeats-allowed
 
 Two predictions of one method for one task are refused unless --repeats-allowed is given.
@@ -25,14 +28,7 @@ Two predictions of one method for one task are refused unless --repeats-allowed 
 
 
 @click.command(epilog=EPILOG)
-@click.option(
-    "--task",
-    "paths",
-    type=click.Path(path_type=Path),
-    required=True,
-    multiple=True,
-    help="Task, or folder of tasks. Can be repeated.",
-)
+@selection_options
 @click.option("--patch", "patch_file", type=FILE, help="Unified diff, or - for stdin.")
 @click.option(
     "--predictions", type=FILE, help="JSON lines of {instance_id, model_patch}, or a JSON object keyed by id."
@@ -48,7 +44,6 @@ Two predictions of one method for one task are refused unless --repeats-allowed 
 @json_option
 def command(
     *,
-    paths: tuple[Path, ...],
     patch_file: Path | None,
     predictions: Path | None,
     repeats_allowed: bool,
@@ -58,11 +53,11 @@ def command(
     fresh_setup: bool,
     out: Path,
     as_json: bool,
+    **selection: Unpack[SelectionOptions],
 ) -> None:
     """Grade patches, each in a fresh sandbox on the task's base repository."""
     from agentbench.cli.launch import run_rows
     from agentbench.cli.output import print_result
-    from agentbench.contract.suite import find_tasks
     from agentbench.core.errors import InputError
     from agentbench.run.config import CliChoices
     from agentbench.run.predictions import prediction_rows, read_predictions, refuse_repeats, refuse_several_methods
@@ -75,7 +70,8 @@ def command(
     if report_file is not None and not report_file.absolute().parent.is_dir():
         msg = f"--report {report_file}: folder {report_file.parent} does not exist"
         raise InputError(msg, remedy=f"mkdir -p {report_file.parent}")
-    tasks = [task for path in paths for task in find_tasks(path)]
+    selected = select_tasks(selection)
+    tasks = selected.tasks
     if patch_file is not None:
         if len(tasks) != 1:
             raise InputError(f"--patch needs exactly one task, got {len(tasks)}; use --predictions for several")
@@ -89,10 +85,12 @@ def command(
             refuse_repeats(wanted)
         if report_file is not None:
             refuse_several_methods(wanted)
+        wanted = _of_selected(wanted, selected)
     request = RunRequest(
-        suite=tasks[0].task.suite,
-        tasks_dir="",
-        task_paths=tuple(str(path.absolute()) for path in paths),
+        suite=selected.suite,
+        tasks_dir="" if selected.paths else str(selected.tasks_dir.absolute()),
+        task_paths=tuple(str(path.absolute()) for path in selected.paths),
+        selection=selected.record,
         variants=(),
         choices=CliChoices(),
         workers=workers,
@@ -107,6 +105,17 @@ def command(
     if repeats_allowed and not as_json:
         _print_pass_k(result)
     sys.exit(result.exit_code)
+
+
+def _of_selected(predictions: list[Prediction], selected: Selected) -> list[Prediction]:
+    """Leave out predictions for tasks that were not selected. Those for unknown tasks stay, to be refused later."""
+    from agentbench.core.errors import InputError
+
+    left_out = {task.id for task in selected.available} - {task.id for task in selected.tasks}
+    kept = [prediction for prediction in predictions if prediction.task_id not in left_out]
+    if not kept:
+        raise InputError(f"no predictions for the tasks selected by {selected.selection}")
+    return kept
 
 
 def _print_pass_k(result: StudyResult) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -13,12 +13,13 @@ from agentbench.cli.options import RunOptions
 from agentbench.cli.output import print_result, print_resume_command, print_unfinished
 from agentbench.cli.progress import Progress
 from agentbench.contract.load import LoadedTask
+from agentbench.core.canonical import Json
 from agentbench.reports.summary_markdown import write_summary
 from agentbench.run.config import CliChoices
 from agentbench.run.executor import open_executor
 from agentbench.run.plan import PlanRow
 from agentbench.run.request import RunRequest, plan_attempts, require_agents
-from agentbench.run.study import Study, StudyResult, resume_study, start_study
+from agentbench.run.study import Again, Study, StudyResult, resume_study, start_study
 
 
 def make_request(
@@ -28,6 +29,7 @@ def make_request(
     *,
     tasks_dir: str = "",
     task_paths: tuple[str, ...] = (),
+    selection: dict[str, object] | None = None,
     variants: tuple[str, ...] = (),
 ) -> RunRequest:
     """Build the request from the options of `run` or `run-task`."""
@@ -35,6 +37,7 @@ def make_request(
         suite=suite,
         tasks_dir=tasks_dir,
         task_paths=task_paths,
+        selection=selection,
         variants=variants,
         choices=choices,
         repeats=options["repeats"],
@@ -70,18 +73,33 @@ def run_or_estimate(tasks: Sequence[LoadedTask], request: RunRequest, options: R
 
 
 def run_rows(
-    rows: Sequence[PlanRow], request: RunRequest, *, quiet: bool = False, resumable: bool = True
+    rows: Sequence[PlanRow],
+    request: RunRequest,
+    *,
+    link: Mapping[str, Json] | None = None,
+    quiet: bool = False,
+    resumable: bool = True,
 ) -> StudyResult:
-    """Make all attempts of a plan in new run directories. `resumable`: whether `ab run --resume` can continue them."""
+    """Make all attempts of a plan in new run directories.
+
+    `link` names the run that they repeat. `resumable`: whether `ab run --resume` can continue them.
+    """
     progress = Progress(quiet=quiet)
-    with start_study(rows, request, progress) as study:
+    with start_study(rows, request, progress, link) as study:
         return _execute(study, progress, quiet=quiet, resumable=resumable)
 
 
-def resume_run(path: Path, tasks: Sequence[LoadedTask], request: RunRequest, *, quiet: bool = False) -> StudyResult:
-    """Make the remaining attempts of an existing run directory."""
+def resume_run(
+    path: Path,
+    tasks: Sequence[LoadedTask],
+    request: RunRequest,
+    *,
+    again: Again | None = None,
+    quiet: bool = False,
+) -> StudyResult:
+    """Make the remaining attempts of an existing run directory, and those that `again` selects."""
     progress = Progress(quiet=quiet)
-    with resume_study(path, tasks, request, progress) as study:
+    with resume_study(path, tasks, request, progress, again) as study:
         return _execute(study, progress, quiet=quiet, resumable=True)
 
 

@@ -28,10 +28,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("agentbench.cli.report", "Summarise or compare runs."),
     "retain": ("agentbench.cli.retain", "Delete bulky evidence from a finished run."),
     "rescore": ("agentbench.cli.rescore", "Compute a run's results under other weights or caps."),
+    "retry": ("agentbench.cli.retry", "Repeat invalid or failed attempts of a run."),
     "run": ("agentbench.cli.run", "Run agents on a suite."),
     "run-task": ("agentbench.cli.run_task", "Run an agent on one task."),
     "runs": ("agentbench.cli.runs", "List runs."),
     "show": ("agentbench.cli.show", "Show a run or an attempt."),
+    "suite": ("agentbench.cli.suite", "List suites."),
     "task": ("agentbench.cli.task", "Create, check and measure tasks."),
     "validate-tasks": (
         "agentbench.cli.validate_tasks",

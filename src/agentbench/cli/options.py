@@ -59,7 +59,8 @@ class Amount(click.FloatRange):
         return number
 
 
-def _stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+def stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Return one decorator for a group of options, listed in the order given."""
     return lambda function: functools.reduce(lambda inner, decorator: decorator(inner), reversed(decorators), function)
 
 
@@ -84,7 +85,7 @@ fresh_option = click.option(
     "--fresh-setup", is_flag=True, help="Run setup again instead of using a prepared environment."
 )
 
-run_options = _stack(
+run_options = stack(
     click.option(
         "--agent",
         help="noop, reference, scripted, command, llm_v0, context_packer, subagents, cli:NAME (mini-swe-agent, "

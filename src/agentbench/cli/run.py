@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Unpack
 import click
 from click.core import ParameterSource
 
-from agentbench.cli.options import RUN, RunOptions, cli_choices, run_options, tasks_dir_option
+from agentbench.cli.options import RUN, RunOptions, cli_choices, run_options
+from agentbench.cli.selection import SelectionOptions, select_tasks, selection_options
 
 if TYPE_CHECKING:
     from agentbench.run.request import RunRequest
@@ -19,13 +20,14 @@ EPILOG = """\b
 Examples:
   ab run --suite demo --agent reference --workers 2
   ab run --suite mine --agent command --agent-command 'sh "$AB_AGENT_FILES/solve.sh"' --agent-files ./agent
-  ab run --resume artifacts/runs/RUN
+  ab run --suite mine --task 'fix-*' --stratum kind=bugfix --limit 5 --agent noop
+  ab run --failed-of latest --agent reference
+  ab run --resume latest
 """
 
 
 @click.command(epilog=EPILOG)
-@click.option("--suite", help="Name of the suite.")
-@tasks_dir_option
+@selection_options
 @click.option(
     "--variant",
     "variants",
@@ -38,6 +40,10 @@ def command(
     *,
     suite: str | None,
     tasks_dir: Path,
+    tasks: tuple[str, ...],
+    strata: tuple[tuple[str, str], ...],
+    failed_of: Path | None,
+    limit: int | None,
     variants: tuple[str, ...],
     resume: Path | None,
     **options: Unpack[RunOptions],
@@ -49,48 +55,47 @@ def command(
     """
     from agentbench.cli.fail_on import parse
     from agentbench.cli.launch import finish, make_request, run_or_estimate
-    from agentbench.contract.suite import load_suite
 
     as_json = options["as_json"]
     choices = cli_choices(options)
-    request = make_request(suite or "", options, choices, tasks_dir=str(tasks_dir.absolute()), variants=variants)
     if resume is not None:
+        request = make_request(suite or "", options, choices, tasks_dir=str(tasks_dir.absolute()), variants=variants)
         conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
-        sys.exit(
-            finish(
-                _resumed(resume, request, dry=options["dry_run"], quiet=as_json),
-                conditions,
-                as_json=as_json,
-            )
-        )
-    if suite is None:
-        raise click.UsageError("Missing option '--suite' (or '--resume').")
-    tasks = load_suite(suite, tasks_dir).tasks
-    sys.exit(run_or_estimate(tasks, request, options))
+        result = _resumed(resume, request, dry=options["dry_run"], quiet=as_json)
+        sys.exit(finish(result, conditions, as_json=as_json))
+    selected = select_tasks(
+        SelectionOptions(suite=suite, tasks_dir=tasks_dir, tasks=tasks, strata=strata, failed_of=failed_of, limit=limit)
+    )
+    request = make_request(
+        selected.suite,
+        options,
+        choices,
+        tasks_dir="" if selected.paths else str(selected.tasks_dir.absolute()),
+        task_paths=tuple(str(path.absolute()) for path in selected.paths),
+        selection=selected.record,
+        variants=variants,
+    )
+    sys.exit(run_or_estimate(selected.tasks, request, options))
 
 
 def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyResult:
     import dataclasses
 
     from agentbench.cli.launch import resume_run
-    from agentbench.contract.load import load_task
-    from agentbench.contract.suite import load_suite
     from agentbench.core.errors import InputError
     from agentbench.core.reasons import TerminationCode
     from agentbench.record.run_directory import RunDirectory
-    from agentbench.run.request import RunRequest
+    from agentbench.run.request import recorded_request, recorded_tasks
     from agentbench.run.study import HIGHER_CAP, is_repeatable
 
     run = RunDirectory.open(path)
-    recorded = run.meta.get("request")
-    try:
-        request = RunRequest.from_json(recorded) if isinstance(recorded, dict) else None
-    except (TypeError, ValueError, KeyError):
-        request = None
-    if request is None:
-        raise InputError(f"{path}/run.json has no usable request, so the run cannot be resumed")
+    request = recorded_request(run)
     changed = ["--dry-run"] if dry else []
-    changed += [option for option, name in _given_options().items() if _value(given, name) != _value(request, name)]
+    changed += [
+        option
+        for option, name in _given_options().items()
+        if name in _SELECTION or _value(given, name) != _value(request, name)
+    ]
     if changed:
         msg = f"{', '.join(changed)} cannot be changed when resuming"
         kept = "--workers, --executor, --task-usd, --total-usd and --fail-on"
@@ -107,15 +112,13 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
         task_usd=request.task_usd if given.task_usd is None else given.task_usd,
         total_usd=request.total_usd if given.total_usd is None else given.total_usd,
     )
-    if request.task_paths:
-        tasks = tuple(load_task(Path(folder)) for folder in request.task_paths)
-    else:
-        tasks = load_suite(request.suite, Path(request.tasks_dir)).tasks
-    return resume_run(path, tasks, request, quiet=quiet)
+    return resume_run(path, recorded_tasks(run, request), request, quiet=quiet)
 
 
 _FREE = frozenset({"resume", "workers", "executor", "fail_on", "as_json", "dry_run", "out", "task_usd", "total_usd"})
 """Options that may differ when a run is resumed: they change its speed, its end or its output, not what attempts do."""
+_SELECTION = frozenset({"tasks", "strata", "failed_of", "limit"})
+"""Options that select tasks. A resumed run has the tasks that it started with."""
 
 
 def _given_options() -> dict[str, str]:

@@ -6,27 +6,29 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from agentbench.cli.options import fresh_option, json_option, sandbox_option, workers_option
+from agentbench.cli.selection import SelectionOptions, select_tasks, selection_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agentbench.acceptance.mutation.audit import Audit
-    from agentbench.contract.load import LoadedTask
 
 EPILOG = """\b
 Examples:
   ab task audit tasks/mine/fix-median --workers 2
+  ab task audit --suite mine --task 'fix-*'
   ab task audit tasks/mine --variants 40 --min-kill-rate 0.9 --json
 """
 
 
 @click.command("audit", epilog=EPILOG)
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@selection_options
 @click.option(
     "--variants",
     type=click.IntRange(1, 1000),
@@ -52,10 +54,11 @@ def command(
     sandbox: str,
     fresh_setup: bool,
     as_json: bool,
+    **selection: Unpack[SelectionOptions],
 ) -> None:
     """Grade an empty patch, the reference and mutations of the reference. Only the reference should pass.
 
-    PATHS are task folders or folders of tasks. Mutations that pass are shown as diffs: either the checks have a gap, or
+    PATHS are task folders or folders of tasks; --suite gives the tasks of a suite instead. Mutations that pass are shown as diffs: either the checks have a gap, or
     the mutation does not change behaviour. Exit code 1 if the empty patch passes, the reference fails or too few
     mutations are rejected; 2 if --min-kill-rate is given and no mutation was decided.
     """
@@ -63,7 +66,7 @@ def command(
     from agentbench.run.lab import Lab
     from agentbench.run.validation import audit_tasks
 
-    tasks = [task for path in paths for task in _tasks(path)]
+    tasks = select_tasks(selection, paths).tasks
 
     def report(line: str) -> None:
         if not as_json:
@@ -92,18 +95,6 @@ def _exit_code(audits: Sequence[Audit], min_kill_rate: float | None) -> int:
         click.echo(f"error: --min-kill-rate: no mutation of {', '.join(unknown[:10])} was decided", err=True)
         return 2
     return 0
-
-
-def _tasks(path: Path) -> list[LoadedTask]:
-    from agentbench.contract.load import load_task
-    from agentbench.core.errors import InputError
-
-    if path.is_file() or (path / "task.yaml").exists():
-        return [load_task(path)]
-    folders = sorted(file.parent for file in path.glob("*/task.yaml"))
-    if not folders:
-        raise InputError(f"{path} is neither a task nor a folder of tasks", remedy="give a folder with a task.yaml")
-    return list(map(load_task, folders))
 
 
 def _as_json(audit: Audit) -> dict[str, object]:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
+from typing import Unpack
 
 import click
 
-from agentbench.cli.options import fresh_option, json_option, sandbox_option, tasks_dir_option, workers_option
+from agentbench.cli.options import fresh_option, json_option, sandbox_option, workers_option
+from agentbench.cli.selection import SelectionOptions, select_tasks, selection_options
 
 EPILOG = """\b
 Examples:
   ab validate-tasks --suite demo --workers 2
   ab validate-tasks --suite mine --tasks-dir ./tasks --repeats 5 --json
+  ab validate-tasks --suite mine --task 'fix-*' --limit 3
 """
 
 
 @click.command(epilog=EPILOG)
-@click.option("--suite", required=True, help="Name of the suite.")
-@tasks_dir_option
+@selection_options
 @workers_option
 @click.option(
     "--repeats", type=click.IntRange(2, 100), default=2, show_default=True, help="Runs of baseline and reference each."
@@ -29,18 +30,23 @@ Examples:
 @fresh_option
 @json_option
 def command(
-    *, suite: str, tasks_dir: Path, workers: int, repeats: int, sandbox: str, fresh_setup: bool, as_json: bool
+    *,
+    workers: int,
+    repeats: int,
+    sandbox: str,
+    fresh_setup: bool,
+    as_json: bool,
+    **selection: Unpack[SelectionOptions],
 ) -> None:
     """Check that each task's baseline fails, its reference passes, and results are stable.
 
     Exit code 1 if a task is invalid.
     """
-    from agentbench.contract.suite import load_suite
     from agentbench.core.text import printable
     from agentbench.run.lab import Lab
     from agentbench.run.validation import validate_suite
 
-    tasks = load_suite(suite, tasks_dir).tasks
+    tasks = select_tasks(selection).tasks
 
     def report(line: str) -> None:
         if not as_json:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from agentbench.core.canonical import Json
 from agentbench.core.protocol import SEED_DEVIATION
 from agentbench.reports.number_format import plural
 from agentbench.reports.provenance import Provenance
@@ -12,6 +13,7 @@ from agentbench.reports.sources import Run, Side
 from agentbench.statistics.comparability import Identity, seed_deviations
 
 _NO_LOCK = "no task.lock.json"
+_SELECTED = "tasks of the suite, selected by "
 
 
 def run_deviations(run: Run, provenance: Provenance) -> tuple[str, ...]:
@@ -28,8 +30,29 @@ def side_deviations(side: Side, name: str, provenance: Provenance) -> tuple[str,
 
 
 def makes_provisional(deviations: Iterable[str]) -> bool:
-    """Return whether any deviation can change a number. A missing lock only means that a later run may differ."""
-    return any(not text.endswith(_NO_LOCK) for text in deviations)
+    """Return whether any deviation can change a number.
+
+    A missing lock only means that a later run may differ. Tasks selected by their properties are a smaller suite.
+    """
+    return any(not text.endswith(_NO_LOCK) and _SELECTED not in text for text in deviations)
+
+
+def selection_deviations(meta: Mapping[str, Json]) -> tuple[str, ...]:
+    """Say which tasks or attempts a run was limited to. Those chosen for their outcome do not estimate a pass rate."""
+    deviations = []
+    request = meta.get("request")
+    selection = request.get("selection") if isinstance(request, Mapping) else None
+    if isinstance(selection, Mapping):
+        counts = f"{selection.get('selected')} of {selection.get('available')}"
+        deviations.append(f"{counts} {_SELECTED}{selection.get('options')}")
+        failed_of = selection.get("failed_of")
+        if isinstance(failed_of, Mapping):
+            deviations.append(f"tasks were selected because run {failed_of.get('run_id')} did not pass them")
+    retried = meta.get("retry_of")
+    if isinstance(retried, Mapping):
+        which = "ended in a harness error" if retried.get("kind") == "errors" else "did not pass"
+        deviations.append(f"only attempts that {which} in run {retried.get('run_id')} were made")
+    return tuple(deviations)
 
 
 def _other_deviations(run: Run, provenance: Provenance) -> tuple[str, ...]:
@@ -37,7 +60,8 @@ def _other_deviations(run: Run, provenance: Provenance) -> tuple[str, ...]:
     texts = (text for origin in origins for text in origin.deviations)
     # Records have their seed.
     recorded = Counter(text for text in texts if not text.startswith(SEED_DEVIATION))
-    deviations = [f"{text} ({plural(count, 'task')})" for text, count in sorted(recorded.items())]
+    deviations = [*selection_deviations(run.meta)]
+    deviations += [f"{text} ({plural(count, 'task')})" for text, count in sorted(recorded.items())]
     versions = sorted({row.harness_version for row in run.rows})
     if len(versions) > 1:
         deviations.append(f"attempts come from different harness versions: {', '.join(versions)}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
+from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.text import printable
 from agentbench.record.find_run import find_run
@@ -40,6 +41,8 @@ class Run:
     """Attempts without a seal: of a run without a chain, or not sealed yet."""
     seals: SealCheck | None = None
     """The seals of its attempts."""
+    meta: Mapping[str, Json] = field(default_factory=dict)
+    """The content of `run.json`."""
 
     def mark(self, line: str, name: str = "") -> str:
         """Return the first line of a report, preceded by what was altered. `name` tells one of several runs."""
@@ -160,6 +163,7 @@ def open_run(path: Path) -> Run:
         seals.altered(),
         frozenset(seals.not_sealed_yet() if seals.present else (row.attempt_id for row in records.finals)),
         seals if seals.present else None,
+        run.meta,
     )
 
 

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from agentbench.contract.load import LoadedTask
+from agentbench.contract.suite import find_tasks, load_suite
 from agentbench.core.errors import InputError
 from agentbench.core.protocol import PROTOCOL_SEED
+from agentbench.record.run_directory import RunDirectory
 from agentbench.run.config import CliChoices, VariantFile, load_variant, resolve
 from agentbench.run.plan import PlanRow, make_plan
 
@@ -43,6 +45,8 @@ class RunRequest:
     judge_model: str | None = None
     judge_repeats: int = 1
     out: Path = Path("artifacts/runs")
+    selection: dict[str, object] | None = None
+    """How the tasks were selected among those of the suite; None if all of them were."""
 
     def as_json(self) -> dict[str, Any]:
         return json.loads(json.dumps(asdict(self), default=str))  # type: ignore[no-any-return]
@@ -55,6 +59,35 @@ class RunRequest:
             choices[name] = Path(choices[name]) if choices[name] else None
         lists = {name: tuple(value[name]) for name in ("task_paths", "variants")}
         return cls(**{**value, **lists, "choices": CliChoices(**choices), "out": Path(value["out"])})
+
+
+def recorded_request(run: RunDirectory) -> RunRequest:
+    """Return the request that a run was started with.
+
+    Raises:
+        InputError: `run.json` has none that can be used.
+    """
+    recorded = run.meta.get("request")
+    try:
+        if isinstance(recorded, dict):
+            return RunRequest.from_json(recorded)
+    except (TypeError, ValueError, KeyError):
+        pass
+    raise InputError(f"{run.path}/run.json has no usable request, so the run cannot be resumed")
+
+
+def recorded_tasks(run: RunDirectory, request: RunRequest) -> tuple[LoadedTask, ...]:
+    """Load the tasks that a run was started with. Those that are missing now are left out; tasks added later too.
+
+    Raises:
+        ContractError: a task is invalid, or the suite is missing.
+    """
+    if request.task_paths:
+        tasks = tuple(task for path in request.task_paths for task in find_tasks(Path(path)))
+    else:
+        tasks = load_suite(request.suite, Path(request.tasks_dir)).tasks
+    listed = run.meta.get("tasks")
+    return tuple(task for task in tasks if task.id in listed) if isinstance(listed, list) else tasks
 
 
 def plan_attempts(tasks: Sequence[LoadedTask], request: RunRequest) -> tuple[PlanRow, ...]:

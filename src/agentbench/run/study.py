@@ -6,7 +6,7 @@ on the executor's workers. The study can be interrupted at any moment and resume
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 EXIT_HARNESS = 3
 HIGHER_CAP = "resume with a higher --total-usd or --task-usd"
+Again = Callable[[AttemptRecord], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class Study:
     base_seed: int
     executor: Executor
     observer: Observer
+    again: Again | None = None
+    """Attempts to repeat although they have a final record; by default those that were interrupted."""
 
     def execute(self) -> None:
         """Make every attempt that has no final record yet.
@@ -88,7 +91,7 @@ class Study:
         if not executor.in_process and self.lab.models.capped:
             msg = "--task-usd and --total-usd need an executor that runs attempts in this process"
             raise InputError(msg, remedy="use --executor local, or cap each attempt with the task's budget")
-        pending = remaining_rows(self.runs.values(), self.rows)
+        pending = remaining_rows(self.runs.values(), self.rows, self.again)
         self.observer.planned(len(pending))
         self.lab.yield_worker = executor.yield_worker
         for sockets in ("gateway", "proxy"):
@@ -125,21 +128,28 @@ def is_repeatable(record: AttemptRecord) -> bool:
     return record.result.failure_reason is Reason.INTERRUPTED
 
 
-def remaining_rows(runs: Iterable[RunDirectory], rows: Sequence[PlanRow]) -> list[tuple[PlanRow, str | None]]:
-    """Select the rows without a final record, and those whose attempt was interrupted with the attempt they supersede."""
+def remaining_rows(
+    runs: Iterable[RunDirectory], rows: Sequence[PlanRow], again: Again | None = None
+) -> list[tuple[PlanRow, str | None]]:
+    """Select the rows without a final record, and those to make again with the attempt that they supersede."""
+    repeats = again or is_repeatable
     finished: set[tuple[str, str, int]] = set()
-    interrupted: dict[tuple[str, str, int], str] = {}
+    superseded: dict[tuple[str, str, int], str] = {}
     for record in (record for run in runs for record in run.finals()):
-        if is_repeatable(record):
-            interrupted[record.key] = record.attempt_id
+        if repeats(record):
+            superseded[record.key] = record.attempt_id
         else:
             finished.add(record.key)
-    return [(row, interrupted.get(row.key)) for row in rows if row.key not in finished]
+    return [(row, superseded.get(row.key)) for row in rows if row.key not in finished]
 
 
 @contextmanager
-def start_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer) -> Iterator[Study]:
+def start_study(
+    rows: Sequence[PlanRow], request: RunRequest, observer: Observer, link: Mapping[str, Json] | None = None
+) -> Iterator[Study]:
     """Check the requirements of every attempt, then create one run directory per variant.
+
+    `link` is added to `run.json`: it names the run whose attempts are repeated.
 
     Raises:
         InputError, SandboxUnavailable: an attempt cannot run here; nothing was written.
@@ -157,6 +167,7 @@ def start_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer
             "tasks": sorted(task.id for task in tasks),
             "order": [list(row.key) for row in rows],
             "repeats": request.repeats,
+            **(link or {}),
         }
         runs = {
             variant: stack.enter_context(
@@ -175,8 +186,14 @@ def start_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer
 
 
 @contextmanager
-def resume_study(path: Path, tasks: Sequence[LoadedTask], request: RunRequest, observer: Observer) -> Iterator[Study]:
-    """Reopen a run whose process ended early. Finished attempts are kept, interrupted ones are repeated.
+def resume_study(
+    path: Path,
+    tasks: Sequence[LoadedTask],
+    request: RunRequest,
+    observer: Observer,
+    again: Again | None = None,
+) -> Iterator[Study]:
+    """Reopen a run. Finished attempts are kept; interrupted ones are repeated, or with `again` those that it selects.
 
     Raises:
         InputError, SandboxUnavailable: the run cannot be resumed here; nothing was written.
@@ -187,9 +204,9 @@ def resume_study(path: Path, tasks: Sequence[LoadedTask], request: RunRequest, o
     rows = rows_of(before, plan_attempts(tasks, request))
     with _open_lab(request, tasks) as lab:
         # A key missing in this terminal must not use attempts up: their records would be final.
-        _check_requirements(lab, [row for row, _ in remaining_rows([before], rows)], observer)
+        _check_requirements(lab, [row for row, _ in remaining_rows([before], rows, again)], observer)
         with RunDirectory.open(path, writable=True, harness_version=harness_version(), redact=lab.models.redact) as run:
-            study = Study(rows, lab, {variant: run}, request.seed, executor, observer)
+            study = Study(rows, lab, {variant: run}, request.seed, executor, observer, again)
             study.close_abandoned()
             if lab.models.capped:
                 lab.models.book(study_records(run))
@@ -215,6 +232,10 @@ def rows_of(run: RunDirectory, plan: Sequence[PlanRow]) -> list[PlanRow]:
     """
     rows = [row for row in plan if row.configuration.variant == run.meta.get("variant")]
     tasks = {row.task.id: row.task for row in plan}
+    order = run.meta.get("order")
+    if isinstance(order, list):
+        planned = {tuple(key) for key in order if isinstance(key, list)}
+        rows = [row for row in rows if row.key in planned]
     listed = run.meta.get("tasks")
     missing = [str(name) for name in listed if name not in tasks] if isinstance(listed, list) else []
     if missing or not rows:

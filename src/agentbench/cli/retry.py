@@ -1,0 +1,68 @@
+"""`ab retry`: repeat attempts of a run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from agentbench.cli.options import RUN, executor_option, json_option, workers_option
+
+EPILOG = """\b
+Examples:
+  ab retry latest
+  ab retry RUN --errors --workers 2
+  ab retry RUN --failed
+
+\b
+--invalid   attempts outside every rate (harness error, invalid task, operator), and attempts that are missing,
+            as with `ab run --resume`; in the same run: the new record supersedes the old one, which stays
+--errors    attempts that ended in a harness error, also while grading; in a new run
+--failed    attempts that count and did not pass; in a new run
+
+A new run names the old one in its run.json, and reports say so: repeating only what did not pass would raise a pass
+rate, so an attempt that counts is never superseded.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("run", type=RUN)
+@click.option("--invalid", "kind", flag_value="invalid", default=True, help="Repeat invalid attempts [default].")
+@click.option("--errors", "kind", flag_value="errors", help="Repeat harness errors in a new run.")
+@click.option("--failed", "kind", flag_value="failed", help="Repeat attempts that did not pass in a new run.")
+@click.option("--fail-on", metavar="EXPR", help="Exit 1 if a condition holds, e.g. 'pass_rate<0.8, invalid>0'.")
+@workers_option
+@executor_option
+@json_option
+def command(run: Path, *, kind: str, fail_on: str | None, workers: int, executor: str, as_json: bool) -> None:
+    """Repeat attempts of a run with the options and the tasks that it was started with."""
+    from dataclasses import replace
+
+    from agentbench.cli.fail_on import parse
+    from agentbench.cli.launch import finish, resume_run, run_rows
+    from agentbench.record.run_directory import RunDirectory
+    from agentbench.run.request import plan_attempts, recorded_request, recorded_tasks, require_agents
+    from agentbench.run.retry import RetryKind, link_to, require_attempts, retried_rows
+    from agentbench.run.study import rows_of
+
+    conditions = parse(fail_on) if fail_on is not None else ()
+    chosen = RetryKind(kind)
+    directory = RunDirectory.open(run)
+    request = replace(recorded_request(directory), workers=workers, executor=executor, out=directory.path.parent)
+    number = require_attempts(directory, chosen)
+    tasks = recorded_tasks(directory, request)
+    if chosen.in_place:
+        _announce(number, "in the same run", quiet=as_json)
+        result = resume_run(directory.path, tasks, request, again=chosen.wants, quiet=as_json)
+    else:
+        rows = retried_rows(directory, rows_of(directory, plan_attempts(tasks, request)), chosen)
+        require_agents(rows)
+        _announce(number, f"in a new run; {directory.path.name} does not change", quiet=as_json)
+        result = run_rows(rows, request, link=link_to(directory, chosen), quiet=as_json)
+    sys.exit(finish(result, conditions, as_json=as_json))
+
+
+def _announce(number: int, where: str, *, quiet: bool) -> None:
+    if not quiet:
+        click.echo(f"Repeating {number} attempt{'' if number == 1 else 's'} {where}.", err=True)
