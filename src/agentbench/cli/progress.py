@@ -26,6 +26,11 @@ class LiveLine:
         self._live = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
         self._shown = ""
 
+    @property
+    def live(self) -> bool:
+        """Whether the line is visible."""
+        return self._live
+
     def print(self, line: str) -> None:
         """Print a line above the status line."""
         self._write("")

@@ -144,6 +144,7 @@ def from_commit(
     from dataclasses import replace
 
     from agentbench.authoring.commit.from_commit import from_commit as create
+    from agentbench.cli.step_progress import StepProgress
     from agentbench.run.lab import Lab
 
     request = replace(
@@ -153,8 +154,8 @@ def from_commit(
         first_parent=first_parent,
         all_tests=all_tests,
     )
-    with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab:
-        created = create(request, commit, lab, notify=_print)
+    with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab, StepProgress() as progress:
+        created = create(request, commit, lab, notify=progress.step)
     _show_created(created, repo, as_json=common["as_json"])
 
 
@@ -258,7 +259,7 @@ def harvest(
     from agentbench.authoring.commit.task_draft import check_name
     from agentbench.authoring.harvest.harvest import HarvestRequest
     from agentbench.authoring.harvest.harvest import harvest as run_harvest
-    from agentbench.cli.progress import LiveLine
+    from agentbench.cli.step_progress import StepProgress
     from agentbench.run.lab import Lab
 
     prefix = check_name(name or repository_name(repo), "--name")
@@ -275,14 +276,8 @@ def harvest(
         seed=seed,
         retry=retry,
     )
-    line = LiveLine()
-    with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab:
-        try:
-            result = run_harvest(
-                request, lab, notify=line.print, show_running=lambda what: line.show(what and f"running: {what}")
-            )
-        finally:
-            line.show("")
+    with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab, StepProgress() as progress:
+        result = run_harvest(request, lab, notify=progress.print, show_running=progress.show)
     _show_harvest(result, request, as_json=common["as_json"])
 
 

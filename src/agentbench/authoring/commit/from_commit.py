@@ -12,7 +12,7 @@ from pathlib import Path
 from agentbench.acceptance.prepare_grading import prepare_grading
 from agentbench.authoring.commit import statement as statements
 from agentbench.authoring.commit.base_texts import read_texts
-from agentbench.authoring.commit.commit_reader import FixCommit, TaskRequest, read_commit, task_id_of
+from agentbench.authoring.commit.commit_reader import FixCommit, TaskRequest, read_commit, repository_name, task_id_of
 from agentbench.authoring.commit.comparison import Verification
 from agentbench.authoring.commit.demands import Demand, KnownTexts, find_demands
 from agentbench.authoring.commit.split import UnsuitableCommit, text_of
@@ -79,6 +79,7 @@ def from_commit(
         InputError: the task folder exists or cannot be written.
         SandboxError, WorkspaceError: harness errors.
     """
+    notify(f"{repository_name(request.repo)}: reading commit {revision}")
     fix = read_commit(request, revision, lab)
     return _create_task(request, fix, lab, notify=notify, environments=environments or EnvironmentResolver())
 
@@ -89,10 +90,11 @@ def _create_task(
     draft = _first_draft(request, fix)
     location = TaskLocation(request.suite_dir, draft.id, remedy="remove it, or pass another --suite-dir or --id")
     with locked_draft(location, notify=notify, cancelled=lab.cancelled) as (target, folder):
-        notify(f"{draft.id}: setup")
         if fix.has_submodules:
             draft = _without_missing_submodules(draft, folder, lab)
-        wanted_env = EnvironmentRequest(draft, fix.detected, fix.commit.date, fix.packaging, folder, request.pin)
+        wanted_env = EnvironmentRequest(
+            draft, fix.detected, fix.commit.date, fix.packaging, folder, request.pin, notify
+        )
         try:
             environment, verification = _verify(wanted_env, fix, request, lab, environments, notify)
         except UnsuitableCommit as error:
@@ -115,6 +117,7 @@ def _create_task(
             strata=_strata(fix, environment, verification),
             notes=_notes(fix, environment, verification, flags),
         )
+        notify(f"{draft.id}: proving {len(draft.fail_to_pass)} fail-to-pass tests with decoys")
         _prepare_grading(write_task(draft, folder), environment, lab)
         publish(folder, target)
     suggestions = tuple(demand.suggestion for demand in demands)
@@ -234,14 +237,14 @@ def _verify_in_candidates(
 ) -> tuple[PreparedEnvironment, Verification]:
     first: UnsuitableCommit | None = None
     for environment in environments.candidates(wanted_env, lab):
-        if first is None:
-            repeats = max(2, request.repeats)
-            notify(f"{wanted_env.draft.id}: running the tests on the parent and with the fix, {repeats} times each")
-        else:
+        if first is not None:
             notify(f"{wanted_env.draft.id}: {first.kind}; retrying with other versions of the dependencies")
         try:
             context = FailureContext(fix.test_sources, environment.newer, environment.undated)
-            return environment, verify(environment.prepared, lab, repeats=request.repeats, failure_context=context)
+            verification = verify(
+                environment.prepared, lab, repeats=request.repeats, failure_context=context, notify=wanted_env.step
+            )
+            return environment, verification
         except UnsuitableCommit as error:
             first = first or error
             if error.kind not in _ENVIRONMENT_KINDS:

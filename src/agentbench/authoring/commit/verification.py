@@ -141,7 +141,12 @@ def setup_log_tail(steps: Sequence[SetupStep]) -> str:
 
 
 def verify(
-    prepared: PreparedTask, lab: Lab, *, repeats: int = 2, failure_context: FailureContext | None = None
+    prepared: PreparedTask,
+    lab: Lab,
+    *,
+    repeats: int = 2,
+    failure_context: FailureContext | None = None,
+    notify: Callable[[str], None] = lambda _step: None,
 ) -> Verification:
     """Run the tests on the parent and with the fix, and determine the required tests.
 
@@ -150,7 +155,7 @@ def verify(
         SandboxError: harness error.
     """
     context = dataclasses.replace(lab.grading_context(prepared), blobs=None)
-    runs = _VerificationRuns(context, failure_context or FailureContext())
+    runs = _VerificationRuns(context, failure_context or FailureContext(), notify)
     times = max(2, repeats)
     # Successful verifications are cached by contract and environment for the next harvest; failed ones are not.
     verification, _ = load_or_make(context.cache, runs.key(times), Verification, lambda: runs.run(times))
@@ -169,8 +174,9 @@ def _requiring(context: GradingContext, test: str) -> GradingContext:
 class _VerificationRuns:
     """All runs for one commit."""
 
-    def __init__(self, context: GradingContext, failure_context: FailureContext) -> None:
+    def __init__(self, context: GradingContext, failure_context: FailureContext, notify: Callable[[str], None]) -> None:
         self._context = context
+        self._notify = notify
         self._failure_context = failure_context
         self._check = context.loaded.checks[0]
         self._memory_mb = context.spec.limits.memory_mb
@@ -186,13 +192,13 @@ class _VerificationRuns:
         return key_of("proof", PROOF_SCHEMA, check_key(self._context, self._check), patch, repeats)
 
     def run(self, repeats: int) -> Verification:
-        before = [self._run_parent(number) for number in range(repeats)]
+        before = [self._run_parent(number, repeats) for number in range(repeats)]
         if not before[0].outcomes and not before[0].uncollected:
             # The parent cannot import the commit's conftest.py, so no test id is known yet.
             self._context = _requiring(
                 self._context, f"{next(iter(self._failure_context.sources), self._check.id)}::any"
             )
-        after = [self._run_fix(self._context) for _ in range(repeats)]
+        after = [self._run_fix(self._context, f"{number + 1} of {repeats}") for number in range(repeats)]
         reasons = {**before[0].whys}
         for run in after:
             reasons |= failure_causes.parse_reasons(run.diagnostics)
@@ -207,7 +213,8 @@ class _VerificationRuns:
 
     # --- the parent -------------------------------------------------------------------------------------------
 
-    def _run_parent(self, number: int) -> BaseTestRun:
+    def _run_parent(self, number: int, repeats: int) -> BaseTestRun:
+        self._notify(f"running the tests on the parent ({number + 1} of {repeats})")
         try:
             # The first run is cached: grading and later harvests use it too.
             make = run_tests_on_base if number else base_test_run
@@ -236,7 +243,7 @@ class _VerificationRuns:
         missing = (test for test, outcome in run.outcomes.items() if outcome == "missing")
         test = next(iter([*_unfinished_tests(run), *missing]), "")
         where = f", in {test}" if test else ""
-        fixed = self._run_fix(self._context)
+        fixed = self._run_fix(self._context, "to compare its time")
         return UnsuitableCommit(
             "hangs on parent",
             f"tests take {fixed.duration_sec:.1f} s with the fix and more than {limit} s on the parent{where}: "
@@ -246,7 +253,8 @@ class _VerificationRuns:
 
     # --- the fix ----------------------------------------------------------------------------------------------
 
-    def _run_fix(self, context: GradingContext) -> CheckOutcome:
+    def _run_fix(self, context: GradingContext, which: str) -> CheckOutcome:
+        self._notify(f"running the tests with the fix ({which})")
         graded = grade(self._patch, context, decoys=False)
         if graded.application.outcome is not Outcome.PASS:
             why = graded.application.why
@@ -278,7 +286,8 @@ class _VerificationRuns:
         limits = dataclasses.replace(spec.limits, cpus=min(SLOW_CPUS, spec.limits.cpus))
         try:
             slow = self._run_fix(
-                dataclasses.replace(self._context, spec=dataclasses.replace(spec, limits=limits))
+                dataclasses.replace(self._context, spec=dataclasses.replace(spec, limits=limits)),
+                f"on {limits.cpus:g} CPUs, because they use the clock",
             ).tests
         except UnsuitableCommit as error:
             if error.kind == "too slow":  # a quarter of a CPU may need more time than the limit allows

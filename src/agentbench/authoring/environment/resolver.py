@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +47,11 @@ class EnvironmentRequest:
     """Digest of the files that decide what is installed."""
     folder: Path
     pin: bool = True
+    notify: Callable[[str], None] = lambda _step: None
+    """Called at the start of each step."""
+
+    def step(self, text: str) -> None:
+        self.notify(f"{self.draft.id}: {text}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +144,7 @@ class EnvironmentResolver:
         self, request: EnvironmentRequest, lock: _KnownLock, lab: Lab, errors: list[UnsuitableCommit]
     ) -> PreparedEnvironment | None:
         draft = dataclasses.replace(request.draft, setup=lock.commands, env=request.detected.plans[0].env)
+        request.step(f"installing {len(lock.freeze)} dependencies of a known lock")
         try:
             prepared = prepare(write_task(draft, request.folder), lab)
         except UnsuitableCommit as error:
@@ -194,6 +200,9 @@ class EnvironmentResolver:
         while True:
             rounds += 1
             draft = dataclasses.replace(request.draft, setup=with_constraints(plan.commands, limits), env=plan.env)
+            request.step(
+                f"choosing dependencies{f' as of {day}' if day else ''}{f', round {rounds}' if rounds > 1 else ''}"
+            )
             releases = _releases(request, draft, lab)
             new = {normal_name(line.split("==")[0]) for line in releases if "==" in line} - own - names
             with self._lock:
@@ -223,12 +232,14 @@ class EnvironmentResolver:
                 releases, plain.python or "", editable=request.detected.editable, limits=limits
             )
             pinned = dataclasses.replace(plain, setup=commands)
+            request.step(f"installing {len(releases)} pinned dependencies")
             return pinned, prepare(write_task(pinned, request.folder), lab), ""
         except CannotPin as error:
             unpinned = str(error)
         except UnsuitableCommit as error:
             last_line = next((line.strip() for line in reversed(error.remedy.splitlines()) if line.strip()), "")
             unpinned = f"the lock did not install: {last_line or error.message}"
+        request.step(f"installing dependencies without pins, because {unpinned}")
         return plain, prepare(write_task(plain, request.folder), lab), unpinned
 
     def _limits(self, names: Iterable[str], day: str, plan: InstallPlan) -> tuple[str, ...]:

@@ -39,6 +39,8 @@ MAX_COMMITS = 5000
 """Commits that are read; their changes are held in memory."""
 KINDS = (*get_args(Kind), "exists already", "repository", "task")
 """Possible reasons for rejecting a candidate."""
+_SHOW_SEC = 1.0
+"""Interval at which the steps of running candidates are shown."""
 _REVERTS = re.compile(r"(?i)this reverts commit ([0-9a-f]{7,40})")
 
 
@@ -158,7 +160,7 @@ class Harvest:
 def harvest(request: HarvestRequest, lab: Lab, *, notify: Notify, show_running: Notify = lambda _line: None) -> Harvest:
     """Find candidates, verify them, and hold out a share of the accepted tasks.
 
-    `show_running` is called with the running commits whenever they change.
+    `show_running` is called every second with counts and the current steps of the running commits.
 
     Raises:
         SourceError: the repository cannot be fetched.
@@ -305,6 +307,8 @@ class _CandidateRuns:
     notify: Notify
     show_running: Notify
     environments: EnvironmentResolver = field(default_factory=EnvironmentResolver)
+    steps: dict[str, str] = field(default_factory=dict)
+    """The running candidates by commit, with their current step."""
 
     def run(self, pending: Sequence[Commit]) -> int:
         """Verify candidates until enough are accepted; return how many were run."""
@@ -315,19 +319,24 @@ class _CandidateRuns:
             while True:
                 missing = self.request.maximum - len(self.ledger.accepted)
                 while len(running) < min(self.request.workers, missing) and (commit := next(queue, None)) is not None:
+                    self.steps[commit.id] = f"{commit.id[:10]} {commit.subject[:40]}"
                     running[pool.submit(self._verify, commit)] = commit
-                self.show_running(", ".join(f"{commit.id[:10]} {commit.subject[:40]}" for commit in running.values()))
+                counts = f"{len(self.ledger.accepted)} of {self.request.maximum} accepted, {ran} of {len(pending)} run"
+                self._show(counts)
                 if not running:
                     return ran
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    del running[future]
+                done, _ = wait(running, timeout=_SHOW_SEC, return_when=FIRST_COMPLETED)
+                for future in done:
+                    self.steps.pop(running.pop(future).id)
                     verdict = future.result()
                     self.ledger.put(verdict)
                     ran += 1
-                    counts = (
-                        f"{len(self.ledger.accepted)} of {self.request.maximum} accepted, {ran} of {len(pending)} run"
-                    )
-                    self.notify(f"{summary_line(verdict)} ({counts})")
+                    accepted = f"{len(self.ledger.accepted)} of {self.request.maximum} accepted"
+                    self.notify(f"{summary_line(verdict)} ({accepted}, {ran} of {len(pending)} run)")
+
+    def _show(self, counts: str) -> None:
+        running = ", ".join(list(self.steps.values()))
+        self.show_running(f"{counts} · {running}" if running else "")
 
     def _verify(self, commit: Commit) -> Verdict:
         verdict = Verdict(commit.id, commit.date, commit.subject[:100], accepted=False, kind="task")
@@ -335,7 +344,9 @@ class _CandidateRuns:
         try:
             for request in self.request.both_suites():
                 TaskLocation(request.suite_dir, task_id_of(request, commit)).target()
-            created = from_commit(task, commit.id, self.lab, environments=self.environments)
+            created = from_commit(
+                task, commit.id, self.lab, notify=self._step_of(commit), environments=self.environments
+            )
         except TaskExists as error:
             # Created before this harvest was interrupted, or by another command in the meantime.
             return self._existing(verdict, commit, error)
@@ -348,6 +359,12 @@ class _CandidateRuns:
             return dataclasses.replace(verdict, reason=error.message)
         found = FoundTask(created.draft.id, created.draft.strata, created.flags, created.environment.unpinned)
         return self._accepted(verdict, task, found)
+
+    def _step_of(self, commit: Commit) -> Notify:
+        def report(step: str) -> None:
+            self.steps[commit.id] = f"{commit.id[:10]} {commit.subject[:40]} ({step.partition(': ')[2] or step})"
+
+        return report
 
     def _existing(self, verdict: Verdict, commit: Commit, error: TaskExists) -> Verdict:
         """Accept a task of this commit where it is: a task never changes suites."""
