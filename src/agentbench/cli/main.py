@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 EXIT_INTERRUPTED = 130
 EXIT_HARNESS = 3
-GC_THRESHOLD = 20_000
+GC_THRESHOLD = 100_000
 """New objects between two garbage collections. Imports make many that all stay; looking at them is a tenth of their time."""
 
 

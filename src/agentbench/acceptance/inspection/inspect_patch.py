@@ -17,12 +17,13 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from agentbench.acceptance.grading_context import Finding
 from agentbench.acceptance.inspection.compiled_files import compiled_kind
 from agentbench.acceptance.inspection.dependencies import added_dependencies, is_declaration, is_python_declaration
-from agentbench.acceptance.inspection.rule_match import RuleMatch
+from agentbench.acceptance.inspection.rule_match import RuleMatch, SyntaxNodes
 from agentbench.acceptance.inspection.tampering import find_tampering, search_words
 from agentbench.acceptance.protected import BYTECODE, RUNNER_FILES, TEST_FOLDERS
 from agentbench.core.python_syntax import parse as parse_python
@@ -84,18 +85,21 @@ def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
     removed = _removed_lines(inspected.patches)
     sources = list(_sources(inspected, generated))
     # A module that product code imports is product code, whatever it is called.
-    disguised = any(_imports_tests(content) for patch, content in sources if not _is_test(patch.path))
+    disguised = any(_imports_tests(source.syntax) for source in sources if not _is_test(source.patch.path))
     disguised |= any(_links_to_tests(write) for write in inspected.writes)
     diff = LineDiff()
-    for patch, content in sources:
+    for source in sources:
+        patch, content = source.patch, source.content
         before = b"" if _is_new_file(patch) else inspected.before.get(patch.old_path, b"")
         added = _added_lines(before, content, diff)
-        matches = list(_code_matches(patch.path, content, added, is_test=_is_test(patch.path) and not disguised))
+        matches = list(_code_matches(source, added, is_test=_is_test(patch.path) and not disguised))
         lines = content.split(b"\n")
         counts_before = (
-            Counter() if all(match.token for match in matches) else _matches_without_token(before, patch.path)
+            Counter()
+            if all(match.token for match in matches)
+            else _matches_without_token(PythonSource(patch, before))
         )
-        counts_after = _matches_without_token(content, patch.path) if counts_before else counts_before
+        counts_after = _matches_without_token(source) if counts_before else counts_before
         for match in matches:
             known = bool(match.token) and _is_known(match.token.encode(), before, patch, content)
             known |= (
@@ -132,20 +136,14 @@ def _removed_lines(patches: Iterable[FilePatch]) -> frozenset[bytes]:
     return frozenset(text for text in texts if len(text) >= MIN_MOVED_LINE)
 
 
-def _is_script(path: bytes, content: bytes) -> bool:
-    """Return whether a file is meant to be run, not imported: such a file may exit."""
-    return content.startswith(b"#!") or posixpath.basename(path) == b"__main__.py"
-
-
 def _is_test_support(path: bytes) -> bool:
     """Return whether a file is part of a package's test support: `testing.py`, or in a folder of that name."""
     return b"testing" in path.removesuffix(b".py").split(b"/")
 
 
-def _matches_without_token(content: bytes, path: bytes) -> Counter[tuple[str, str]]:
+def _matches_without_token(source: PythonSource) -> Counter[tuple[str, str]]:
     """Count matches without a telling word, so that reformatted code can be recognised as the same code."""
-    tree = _tree(content)
-    matches = () if tree is None else find_tampering(tree, script=_is_script(path, content))
+    matches = () if source.syntax is None else find_tampering(source.syntax, script=source.is_script)
     return Counter((match.rule, match.detail) for match in matches if not match.token)
 
 
@@ -312,25 +310,48 @@ def _links_to_tests(write: FileWrite) -> bool:
     return _is_test(target) or _is_test(target + b"/any")
 
 
-def _imports_tests(content: bytes) -> bool:
+def _imports_tests(syntax: SyntaxNodes | None) -> bool:
     """Return whether a file imports a module named like a test, by a statement or by a name in a string."""
-    tree = _tree(content)
-    for node in ast.walk(tree) if tree is not None else ():
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module or "", *(alias.name for alias in node.names)]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200:
-            names = [node.value] if all(part.isidentifier() for part in node.value.lstrip(".").split(".")) else []
-            names = [name for name in names if "." in name]
-        for name in names:
-            if any(part == "tests" or part.startswith("test_") or part.endswith("_test") for part in name.split(".")):
-                return True
-    return False
+    if syntax is None:
+        return False
+    imported = [alias.name for node in syntax.of(ast.Import) for alias in node.names]
+    for node in syntax.of(ast.ImportFrom):
+        imported += [node.module or "", *(alias.name for alias in node.names)]
+    texts = [node.value for node in syntax.of(ast.Constant) if isinstance(node.value, str)]
+    imported += [text for text in texts if "test" in text and _is_module_name(text)]
+    return any(
+        part == "tests" or part.startswith("test_") or part.endswith("_test")
+        for name in imported
+        for part in name.split(".")
+    )
 
 
-def _sources(inspected: InspectedPatch, generated: Globs) -> Iterator[tuple[FilePatch, bytes]]:
+def _is_module_name(text: str) -> bool:
+    return len(text) < 200 and "." in text and all(part.isidentifier() for part in text.lstrip(".").split("."))
+
+
+@dataclass(frozen=True)
+class PythonSource:
+    """A Python file as the patch leaves it, or as it was before."""
+
+    patch: FilePatch
+    content: bytes
+
+    @cached_property
+    def syntax(self) -> SyntaxNodes | None:
+        """Its syntax, or None if the file is too long or needs a newer Python, which the sandbox may have."""
+        try:
+            return SyntaxNodes(parse_python(self.content)) if len(self.content) <= MAX_SOURCE else None
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+    @property
+    def is_script(self) -> bool:
+        """Whether the file is meant to be run, not imported: such a file may exit."""
+        return self.content.startswith(b"#!") or posixpath.basename(self.patch.path) == b"__main__.py"
+
+
+def _sources(inspected: InspectedPatch, generated: Globs) -> Iterator[PythonSource]:
     """Yield Python files as the patch leaves them."""
     contents = {write.path: write.content for write in inspected.writes}
     for patch in inspected.patches:
@@ -339,31 +360,36 @@ def _sources(inspected: InspectedPatch, generated: Globs) -> Iterator[tuple[File
             continue
         if inspected.graded is not None and patch.path not in inspected.graded:
             continue
-        if _is_python(patch.path, content):
-            yield patch, content
+        source = PythonSource(patch, content)
+        if _is_python(source):
+            yield source
 
 
-def _is_python(path: bytes, content: bytes) -> bool:
+def _is_python(source: PythonSource) -> bool:
     """Recognise Python under any file name: a link, a loader or `exec` may run it under another one."""
-    if path.endswith((b".py", b".pyw")) or (content.startswith(b"#!") and b"python" in content[:80]):
+    content = source.content
+    if source.patch.path.endswith((b".py", b".pyw")) or (content.startswith(b"#!") and b"python" in content[:80]):
         return True
-    tree = _tree(content) if _MAY_BE_PYTHON.search(content) else None
-    return tree is not None and any(isinstance(node, _STATEMENTS) for node in ast.walk(tree))
+    syntax = source.syntax if _MAY_BE_PYTHON.search(content) else None
+    return syntax is not None and any(syntax.of(kind) for kind in _STATEMENTS)
 
 
-def _code_matches(path: bytes, content: bytes, added: Sequence[int], *, is_test: bool) -> Iterator[RuleMatch]:
-    tree = _tree(content)
+def _code_matches(source: PythonSource, added: Sequence[int], *, is_test: bool) -> Iterator[RuleMatch]:
+    content = source.content
     matches: Iterable[RuleMatch]
-    if tree is not None:
-        matches = _renumber_lines(content, find_tampering(tree, script=_is_script(path, content)))
+    if source.syntax is not None:
+        # For Python, a lone carriage return ends a line too, so its numbers may differ from those of a patch.
+        lines = None if b"\r" in content else added
+        found = find_tampering(source.syntax, script=source.is_script, lines=lines)
+        matches = found if lines is not None else _renumber_lines(content, found)
     else:
         detail = "could not be parsed, only searched for suspicious words"
         numbers = frozenset(added)
         whole = enumerate(content.decode("utf-8", "replace").split("\n"), 1)
-        lines = ((number, part) for number, line in whole for part in line.split("\r"))
+        parts = ((number, part) for number, line in whole for part in line.split("\r"))
         matches = [
             RuleMatch("not_inspected", added[0], detail, "", gating=False),
-            *search_words((number, line) for number, line in lines if number in numbers),
+            *search_words((number, part) for number, part in parts if number in numbers),
         ]
     for match in matches:
         # The agent's own tests may skip, fail and compare as they like.
@@ -373,9 +399,6 @@ def _code_matches(path: bytes, content: bytes, added: Sequence[int], *, is_test:
 
 def _renumber_lines(content: bytes, matches: Iterable[RuleMatch]) -> Iterator[RuleMatch]:
     """Count lines as a patch does. For Python, a lone carriage return ends a line too."""
-    if b"\r" not in content:
-        yield from matches
-        return
     numbers = [0, 1]
     for end in _LINE_END.finditer(content):
         numbers.append(numbers[-1] + end[0].endswith(b"\n"))
@@ -385,11 +408,3 @@ def _renumber_lines(content: bytes, matches: Iterable[RuleMatch]) -> Iterator[Ru
             line=numbers[min(match.line, len(numbers) - 1)],
             last_line=numbers[min(match.last_line, len(numbers) - 1)],
         )
-
-
-def _tree(content: bytes) -> ast.Module | None:
-    """Return the syntax tree, or None if the file is too long or needs a newer Python, which the sandbox may have."""
-    try:
-        return parse_python(content) if len(content) <= MAX_SOURCE else None
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None

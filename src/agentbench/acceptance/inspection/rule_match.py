@@ -6,6 +6,9 @@ import ast
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar, cast
+
+Node = TypeVar("Node", bound=ast.AST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,34 @@ class RuleMatch:
 
     def touches(self, lines: Sequence[int]) -> bool:
         """Return whether the place has one of these lines, which are in order."""
-        index = bisect_left(lines, self.line)
-        return index < len(lines) and lines[index] <= max(self.line, self.last_line)
+        return any_between(lines, self.line, max(self.line, self.last_line))
+
+
+def any_between(lines: Sequence[int], first: int, last: int) -> bool:
+    """Return whether one of these lines, which are in order, is in a range."""
+    index = bisect_left(lines, first)
+    return index < len(lines) and lines[index] <= last
+
+
+class SyntaxNodes:
+    """All nodes of a syntax tree, in the order of `ast.walk`: parents come before their children."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.nodes: list[ast.AST] = [tree]
+        self._by_type: dict[type, list[ast.AST]] = {}
+        for node in self.nodes:
+            self._by_type.setdefault(type(node), []).append(node)
+            for name in node._fields:
+                value = getattr(node, name, None)
+                if isinstance(value, ast.AST):
+                    self.nodes.append(value)
+                elif isinstance(value, list):
+                    self.nodes += [item for item in value if isinstance(item, ast.AST)]
+
+    def of(self, kind: type[Node]) -> list[Node]:
+        """Return the nodes of exactly this type."""
+        return cast("list[Node]", self._by_type.get(kind, []))
 
 
 def dotted(node: ast.expr) -> list[str]:

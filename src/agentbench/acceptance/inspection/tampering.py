@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeGuard
 
-from agentbench.acceptance.inspection.rule_match import RuleMatch, dotted
+from agentbench.acceptance.inspection.rule_match import RuleMatch, SyntaxNodes, any_between, dotted
 from agentbench.acceptance.inspection.universal_equality import (
     MOCK_ANY,
     USES_MOCK_ANY,
@@ -52,13 +52,18 @@ MATCHED_NODES = frozenset(
 """The types of nodes that the rules for single nodes match; most nodes of a file are of other types."""
 
 
-def find_tampering(tree: ast.Module, *, script: bool) -> Iterator[RuleMatch]:
-    """Yield every matched place of a file. A `script` is meant to be run, so it may exit."""
-    nodes = tuple(ast.walk(tree))
-    unused_strings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings and the like
-    reads_frames = any(isinstance(node, ast.Attribute) and node.attr in FRAME_CONTENTS for node in nodes)
-    fallbacks = _import_fallbacks(nodes)
-    with_context = _with_context_calls(nodes)
+def find_tampering(syntax: SyntaxNodes, *, script: bool, lines: Sequence[int] | None = None) -> Iterator[RuleMatch]:
+    """Yield every matched place of a file. A `script` is meant to be run, so it may exit.
+
+    With `lines`, which are in order, places that have none of these lines may be left out.
+    """
+    nodes = syntax.nodes
+    if lines is not None:
+        nodes = [node for node in nodes if any_between(lines, getattr(node, "lineno", 0), getattr(node, "end_lineno", 0))]
+    unused_strings = {id(node.value) for node in syntax.of(ast.Expr)}  # docstrings and the like
+    reads_frames = any(node.attr in FRAME_CONTENTS for node in syntax.of(ast.Attribute))
+    fallbacks = _import_fallbacks(syntax)
+    with_context = _with_context_calls(syntax)
     for node in nodes:
         if type(node) not in MATCHED_NODES:
             continue
@@ -69,9 +74,9 @@ def find_tampering(tree: ast.Module, *, script: bool) -> Iterator[RuleMatch]:
         yield from _executed_data(node)
         if id(node) not in unused_strings:
             yield from _telling_strings(node)
-    yield from _import_hook_search(nodes)
+    yield from _import_hook_search(syntax, nodes)
     if not script:
-        yield from _early_exit(tree)
+        yield from _early_exit(syntax.tree)
 
 
 def _comparisons(node: ast.AST) -> Iterator[RuleMatch]:
@@ -96,13 +101,12 @@ def search_words(lines: Iterable[tuple[int, str]]) -> Iterator[RuleMatch]:
 # --- the test runner --------------------------------------------------------------------------------------------------
 
 
-def _import_fallbacks(nodes: Sequence[ast.AST]) -> set[int]:
+def _import_fallbacks(syntax: SyntaxNodes) -> set[int]:
     """Return nodes inside handlers of a missing import."""
     handlers = [
         node
-        for node in nodes
-        if isinstance(node, ast.ExceptHandler)
-        and node.type is not None
+        for node in syntax.of(ast.ExceptHandler)
+        if node.type is not None
         and {"ImportError", "ModuleNotFoundError"}
         & {part.id for part in ast.walk(node.type) if isinstance(part, ast.Name)}
     ]
@@ -176,12 +180,11 @@ def _frames(node: ast.AST, *, reads_frames: bool, with_context: set[int]) -> Ite
             yield RuleMatch("frame_walking", node.lineno, detail, name, gating=False)
 
 
-def _with_context_calls(nodes: Sequence[ast.AST]) -> set[int]:
+def _with_context_calls(syntax: SyntaxNodes) -> set[int]:
     """Return the ids of nodes that contain a call of `inspect.stack()` and the like, in one pass over all nodes."""
-    found: set[int] = set()
-    for node in reversed(nodes):  # parents come before their children
-        is_call = isinstance(node, ast.Call) and (dotted(node.func) or [""])[-1] in CONTEXT_CALLS
-        if is_call or (found and any(id(child) in found for child in ast.iter_child_nodes(node))):
+    found = {id(node) for node in syntax.of(ast.Call) if (dotted(node.func) or [""])[-1] in CONTEXT_CALLS}
+    for node in reversed(syntax.nodes) if found else ():  # parents come before their children
+        if any(id(child) in found for child in ast.iter_child_nodes(node)):
             found.add(id(node))
     return found
 
@@ -208,9 +211,9 @@ def _names_as_text(node: ast.AST) -> Iterator[RuleMatch]:
             yield RuleMatch("frame_walking", node.lineno, detail, word, gating=True)
 
 
-def _import_hook_search(nodes: Sequence[ast.AST]) -> Iterator[RuleMatch]:
+def _import_hook_search(syntax: SyntaxNodes, nodes: Iterable[ast.AST]) -> Iterator[RuleMatch]:
     """Match code that reaches the session through pytest's import hook. Alone, these words may be a project's own."""
-    loops = [node for node in nodes if isinstance(node, (ast.For, ast.comprehension))]
+    loops: list[ast.For | ast.comprehension] = [*syntax.of(ast.For), *syntax.of(ast.comprehension)]
     loop_targets = [node.target for node in loops if _mentions_meta_path(node.iter)]
     finders = {target.id for target in loop_targets if isinstance(target, ast.Name)}
     for node in nodes:
