@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentbench.acceptance.decoys.mutate import Mutation, find_mutations
+from agentbench.acceptance.decoys.mutate import find_mutations
+from agentbench.acceptance.decoys.mutation import Mutation
 from agentbench.acceptance.decoys.source_file import SourceFile
 
 

@@ -25,6 +25,10 @@ LOADED_LATER = (
     "agentbench.run.attempt.conversation",
     "agentbench.run.attempt.judge",
     "agentbench.tools.session",
+    # statistics and reports of several attempts
+    "agentbench.reports.summary",
+    "agentbench.statistics.",
+    "agentbench.cli.fail_on",
     # rules that act on an agent, and the audit of finished attempts
     "agentbench.policy.breakers",
     "agentbench.policy.monitors",
@@ -35,6 +39,8 @@ LOADED_LATER = (
     "agentbench.acceptance.checks.command",
     "agentbench.acceptance.checks.probe",
     "agentbench.acceptance.scorers.engine",
+    "agentbench.acceptance.decoys.mutate",
+    "agentbench.run.proxy.",
     "agentbench.run.setup_network",
     "agentbench.workspace.secrets.rules",
     "agentbench.workspace.source.archive",
@@ -46,7 +52,8 @@ def run_python(program: str) -> str:
 
 
 def test_grading_loads_only_what_it_needs() -> None:
-    loaded = run_python("import sys, agentbench.cli.launch, agentbench.run.predictions; print(*sys.modules, sep='\\n')")
+    modules = "agentbench.cli.launch, agentbench.run.predictions, agentbench.reports.single_patch"
+    loaded = run_python(f"import sys, {modules}; print(*sys.modules, sep='\\n')")
     assert [name for name in loaded.split() if name.startswith(LOADED_LATER)] == []
 
 

@@ -239,6 +239,8 @@ def test_extension_in_a_binary_patch_passes_but_needs_review(ab: Ab, tmp_path: P
     done = ab("grade", "--task", make_task(tmp_path / "task"), "--patch", patch, "--json")
     assert done.record["result"]["passed"]
     assert done.record["needs_review"]
+    summary = (Path(done.json["run_dir"]) / "report_summary.md").read_text(encoding="utf-8")
+    assert summary.startswith("# `PASS"), "the verdict of one patch, without rates"
     shown = ab("show", done.json["run_dir"]).stdout
     assert "compiled code, which a diff does not show: table.dat" in shown
     assert "compiled_file  table.dat" in shown

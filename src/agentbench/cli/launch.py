@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.fail_on import Condition, first_met, parse
 from agentbench.cli.interrupts import graceful_interrupts, saving
 from agentbench.cli.options import RunOptions
 from agentbench.cli.output import print_result, print_resume_command, print_unfinished
 from agentbench.cli.progress import Progress
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
-from agentbench.reports.summary_markdown import write_summary
 from agentbench.run.config import CliChoices
 from agentbench.run.executor import open_executor
 from agentbench.run.plan import PlanRow
 from agentbench.run.request import RunRequest, plan_attempts, require_agents
 from agentbench.run.study import Again, Study, StudyResult, resume_study, start_study
+
+if TYPE_CHECKING:
+    from agentbench.cli.fail_on import Condition
 
 
 def make_request(
@@ -60,6 +62,7 @@ def make_request(
 def run_or_estimate(tasks: Sequence[LoadedTask], request: RunRequest, options: RunOptions) -> int:
     """Run the request, or with `--dry-run` print its estimate. Return the exit code."""
     from agentbench.cli.dry_run import estimate, print_estimate
+    from agentbench.cli.fail_on import parse
 
     as_json = options["as_json"]
     conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
@@ -113,13 +116,25 @@ def _execute(study: Study, progress: Progress, *, quiet: bool, resumable: bool) 
             with saving():
                 progress.close()
                 for run in study.runs.values():
-                    write_summary(run.path)
+                    _write_summary(study, run.path)
                     run.close("completed" if completed else "interrupted")
                     if not completed and resumable:
                         print_resume_command(run.path)
                     elif not quiet:
                         click.echo(f"Run directory: {run.path}", err=True)
     return study.result()
+
+
+def _write_summary(study: Study, run: Path) -> None:
+    """Write the summary of a run. One patch has no rates, and loading the statistics is a tenth of its command."""
+    if [row.configuration.patch is None for row in study.rows] == [False]:
+        from agentbench.reports.single_patch import write_verdict
+
+        write_verdict(run)
+    else:
+        from agentbench.reports.summary_markdown import write_summary
+
+        write_summary(run)
 
 
 def finish(result: StudyResult, conditions: Sequence[Condition], *, as_json: bool) -> int:
@@ -129,6 +144,8 @@ def finish(result: StudyResult, conditions: Sequence[Condition], *, as_json: boo
         print_unfinished(path, repeatable)
     if result.exit_code or not conditions:
         return result.exit_code
+    from agentbench.cli.fail_on import first_met
+
     met = first_met(conditions, list(result.records()))
     if met is None:
         return 0

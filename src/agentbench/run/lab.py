@@ -25,7 +25,6 @@ from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceErro
 from agentbench.run.environment_facts import EnvironmentFacts, read_environment_facts
 from agentbench.run.known_packages import known_packages
 from agentbench.run.models import Models
-from agentbench.run.proxy.allow_list import AllowList
 from agentbench.run.task_bundle import pack_repository
 from agentbench.sandbox.protocol import (
     Backend,
@@ -170,6 +169,8 @@ class Lab:
             msg = f"task {task.id}: policy.dependencies.registries cannot be enforced while a Dockerfile is built"
             raise InputError(msg, remedy="use docker_image and install in setup.commands, or remove the registries")
         if environment.network_policy == "always":
+            from agentbench.run.proxy.allow_list import AllowList  # noqa: PLC0415 - few tasks have network
+
             AllowList.of(environment.network_allow, place=f"task {task.id}: environment.network_allow")
             if not environment.network_allow:
                 msg = f"task {task.id}: network_policy 'always' needs a non-empty network_allow"

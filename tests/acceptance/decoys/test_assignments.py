@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.acceptance.decoys.assignments import DecoyPlan, DecoyTarget, draw_runs
-from agentbench.acceptance.decoys.mutate import Kind, Mutation
+from agentbench.acceptance.decoys.mutation import Kind, Mutation
 
 pytestmark = pytest.mark.component
 

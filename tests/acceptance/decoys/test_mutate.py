@@ -14,7 +14,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.decoys.mutate import apply_mutations, find_mutations
+from agentbench.acceptance.decoys.mutate import find_mutations
+from agentbench.acceptance.decoys.mutation import apply_mutations
 
 pytestmark = pytest.mark.component
 

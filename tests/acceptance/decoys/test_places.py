@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from agentbench.acceptance.decoys.mutate import Mutation, apply_mutations, find_mutations
-from agentbench.acceptance.decoys.places import Row
+from agentbench.acceptance.decoys.mutate import find_mutations
+from agentbench.acceptance.decoys.mutation import Mutation, Row, apply_mutations
 
 pytestmark = pytest.mark.component
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.decoys.mutate import apply_mutations, find_mutations
+from agentbench.acceptance.decoys.mutate import find_mutations
+from agentbench.acceptance.decoys.mutation import apply_mutations
 from agentbench.acceptance.decoys.shape import Shape, constants_of
 
 pytestmark = pytest.mark.component

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from agentbench.acceptance.decoys.mutate import Mutation
-from agentbench.acceptance.decoys.places import Row
-from agentbench.acceptance.decoys.source_file import Place
+from agentbench.acceptance.decoys.mutation import Mutation, Place, Row
 
 _RNG = random.SystemRandom()
 RUNS, RUNS_OF_SINGLE_TEST = 2, 3

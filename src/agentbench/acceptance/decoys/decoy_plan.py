@@ -15,8 +15,7 @@ from agentbench.acceptance.checks.required_tests import Requirement, tally
 from agentbench.acceptance.decoys.assignments import DecoyPlan, DecoyTarget, draw_runs
 from agentbench.acceptance.decoys.decoy_runs import DecoyRun, run_decoys, source_of
 from agentbench.acceptance.decoys.inherited_tests import definition_places
-from agentbench.acceptance.decoys.mutate import find_mutations
-from agentbench.acceptance.decoys.source_file import Place
+from agentbench.acceptance.decoys.mutation import Place
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import TaskError
 
@@ -160,6 +159,8 @@ def _sort_key(target: DecoyTarget) -> str:
 
 
 def _mutable_targets(reference: PytestCheck, items: Sequence[CollectedItem], seed: str) -> Iterator[DecoyTarget]:
+    from agentbench.acceptance.decoys.mutate import find_mutations  # noqa: PLC0415 - a plan is made once per task
+
     requirement = reference.requirement
     fail_to_pass, required = frozenset(requirement.fail_to_pass), {*requirement.fail_to_pass, *requirement.pass_to_pass}
     for file, places in _group_by_function(reference, [item for item in items if item.id in required]).items():

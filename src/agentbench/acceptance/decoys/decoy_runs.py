@@ -12,8 +12,7 @@ from agentbench.acceptance.checks.pytest.decide import is_trustworthy
 from agentbench.acceptance.checks.pytest.records import TestRecord, Transcript
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.decoys.assignments import DecoyAssignment, DecoyTarget, by_file
-from agentbench.acceptance.decoys.mutate import apply_mutations
-from agentbench.acceptance.decoys.source_file import MAX_SOURCE
+from agentbench.acceptance.decoys.mutation import MAX_SOURCE, apply_mutations
 from agentbench.acceptance.protected import GradedTree, bytecode_of
 from agentbench.core.errors import TaskError
 from agentbench.tree.entry import FileWrite

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 
-from agentbench.acceptance.decoys.source_file import Place
+from agentbench.acceptance.decoys.mutation import Place
 from agentbench.core import python_syntax as syntax
 
 

@@ -10,10 +10,7 @@ import ast
 import itertools
 import random
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Collection, Hashable, Mapping
 
 from agentbench.acceptance.decoys.alternative_values import is_alike, other_literals
 from agentbench.acceptance.decoys.assertions import (
@@ -25,11 +22,11 @@ from agentbench.acceptance.decoys.assertions import (
 )
 from agentbench.acceptance.decoys.exceptions import other_exceptions
 from agentbench.acceptance.decoys.literals import LiteralPart, literal_parts
-from agentbench.acceptance.decoys.places import Row, WrittenValue, written_values
+from agentbench.acceptance.decoys.mutation import Kind, Mutation, Place, Row
+from agentbench.acceptance.decoys.places import WrittenValue, written_values
 from agentbench.acceptance.decoys.shape import Versions, constants_of
-from agentbench.acceptance.decoys.source_file import Place, SourceFile, TestDef, names_in
+from agentbench.acceptance.decoys.source_file import SourceFile, TestDef, names_in
 
-Kind = Literal["value", "exception", "condition"]
 _MAX_CANDIDATES, _MAX_DRAWN = 20, 100
 _SHARED_OTHERWISE = 0.7
 """How often a value becomes that of another literal of the test, if it has one. The rule "it occurs elsewhere in the test"
@@ -52,39 +49,6 @@ _OPERATORS = {
     b">": b"<=",
     b"<=": b">",
 }
-
-
-class Mutation(BaseModel):
-    """A range of bytes in a source and its possible replacements."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
-    line: int
-    start: int
-    end: int
-    original: str
-    replacements: tuple[str, ...]
-    kind: Kind
-    """Value and exception: another one is written. Condition: it is inverted, or a truth value is. That is less
-    conclusive: an object equal to everything handles `!=` correctly, and where the base repository gives the wrong one
-    of two answers, the other one is right.
-    """
-
-    def describe(self, number: int) -> str:
-        original, replacement = (part.strip()[:80] for part in (self.original, self.replacements[number]))
-        return f"{original} replaced by {replacement}"
-
-
-def apply_mutations(source: bytes, chosen: Iterable[tuple[Mutation, int]]) -> bytes:
-    """Apply mutations, which do not overlap, each with the replacement of the given number.
-
-    Raises:
-        ValueError: the source is not the one that the mutations were made for.
-    """
-    for mutation, number in sorted(chosen, key=lambda pair: -pair[0].start):
-        if source[mutation.start : mutation.end] != mutation.original.encode():
-            raise ValueError(f"line {mutation.line} is not `{mutation.original[:80]}`")
-        source = source[: mutation.start] + mutation.replacements[number].encode() + source[mutation.end :]
-    return source
 
 
 def find_mutations(

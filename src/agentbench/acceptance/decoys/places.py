@@ -14,10 +14,8 @@ from dataclasses import dataclass
 
 from agentbench.acceptance.decoys.assertions import compared_sides
 from agentbench.acceptance.decoys.literals import VALUE_CALLS
+from agentbench.acceptance.decoys.mutation import Row
 from agentbench.acceptance.decoys.source_file import SourceFile, TestDef, local_value, names_in
-
-Row = tuple[str, int]
-"""A parameter of `parametrize` and the index of a row of its table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,10 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from agentbench.acceptance.decoys.mutation import MAX_SOURCE, Place
 from agentbench.core import python_syntax as syntax
 
-Place = tuple[str, ...]
-"""Names of the enclosing classes and of the test."""
 TestDef = ast.FunctionDef | ast.AsyncFunctionDef
-MAX_SOURCE = 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

@@ -95,9 +95,7 @@ def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
         matches = list(_code_matches(source, added, is_test=_is_test(patch.path) and not disguised))
         lines = content.split(b"\n")
         counts_before = (
-            Counter()
-            if all(match.token for match in matches)
-            else _matches_without_token(PythonSource(patch, before))
+            Counter() if all(match.token for match in matches) else _matches_without_token(PythonSource(patch, before))
         )
         counts_after = _matches_without_token(source) if counts_before else counts_before
         for match in matches:

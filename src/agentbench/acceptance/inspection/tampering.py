@@ -59,7 +59,9 @@ def find_tampering(syntax: SyntaxNodes, *, script: bool, lines: Sequence[int] | 
     """
     nodes = syntax.nodes
     if lines is not None:
-        nodes = [node for node in nodes if any_between(lines, getattr(node, "lineno", 0), getattr(node, "end_lineno", 0))]
+        nodes = [
+            node for node in nodes if any_between(lines, getattr(node, "lineno", 0), getattr(node, "end_lineno", 0))
+        ]
     unused_strings = {id(node.value) for node in syntax.of(ast.Expr)}  # docstrings and the like
     reads_frames = any(node.attr in FRAME_CONTENTS for node in syntax.of(ast.Attribute))
     fallbacks = _import_fallbacks(syntax)
