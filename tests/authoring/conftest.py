@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from agentbench.run.lab import Lab
 from tests.authoring.package_index import PackageIndex
+from tests.session_state import shared_state
 from tests.workspace.reference_git import commit_all, git, repository
 
 BEFORE: Mapping[str, str | bytes] = {
@@ -51,9 +51,7 @@ def index(tmp_path: Path) -> PackageIndex:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    with Lab(sandbox="bwrap", state=shared / "authoring-state") as lab:
+    with Lab(sandbox="bwrap", state=shared_state(tmp_path_factory, "authoring-state")) as lab:
         yield lab
 
 

@@ -12,6 +12,7 @@ from agentbench.sandbox.docker.engine import find_engine
 from tests.acceptance.conftest import tasks
 from tests.acceptance.toy import TaskFactory
 from tests.sandbox.conftest import remove_images, require_docker
+from tests.session_state import session_folder
 
 __all__ = ["docker_tasks", "tasks"]
 
@@ -20,8 +21,7 @@ __all__ = ["docker_tasks", "tasks"]
 def docker_tasks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskFactory]:
     """Like `tasks`, in containers. The last worker removes the images created for it."""
     require_docker()
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "docker-oracle-state"
+    shared = session_folder(tmp_path_factory) / "docker-oracle-state"
     user = shared / "users" / str(os.getpid())
     user.parent.mkdir(parents=True, exist_ok=True)
     user.touch()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ import pytest
 
 from tests.cli.stage import run_commands, write_stage
 from tests.run.conftest import Ab
+from tests.session_state import once, session_folder, shared_state
 
 INHERITED = (
     "PATH",
@@ -34,34 +32,20 @@ class Stage:
     state: Path
 
 
-def once(base: Path, name: str, make: Callable[[], Any]) -> Any:
-    """Return the result of `make`, computed by whichever worker comes first."""
-    result = base / f"{name}.json"
-    with (base / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not result.exists():
-            result.write_text(json.dumps(make()), encoding="utf-8")
-    return json.loads(result.read_text(encoding="utf-8"))
-
-
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    base = tmp_path_factory.getbasetemp()
-    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-
-
-@pytest.fixture(scope="session")
-def stage(shared: Path) -> Stage:
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     """Tasks, files and recorded runs; cheap to make."""
+    shared = session_folder(tmp_path_factory)
     folder = shared / "cli-stage"
     once(shared, "cli-stage", lambda: write_stage(folder))
-    return Stage(folder, shared / "cli-state")
+    return Stage(folder, shared_state(tmp_path_factory, "cli-state"))
 
 
 @pytest.fixture(scope="session")
-def executed(shared: Path) -> tuple[Stage, dict[str, list[Any]]]:
+def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Stage, dict[str, list[Any]]]:
     """A stage of its own, and [exit code, stdout, stderr] of every command of `stage.EXECUTED` run in it."""
-    folder, state = shared / "cli-executed", shared / "cli-executed-state"
+    shared = session_folder(tmp_path_factory)
+    folder, state = shared / "cli-executed", shared_state(tmp_path_factory, "cli-executed-state")
 
     def make() -> dict[str, list[Any]]:
         write_stage(folder)

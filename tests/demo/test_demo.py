@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.snapshots import Output, check_snapshot, render
+from tests.session_state import link_interpreter_layer
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,7 +32,10 @@ PASSED = {
 
 
 @pytest.mark.req("C-15", "C-16", "G-02", "G-03a", "G-09", "E-12", "R-13", "A-02", "L-02")
-def test_demo_separates_honest_agents_from_the_cheater(tmp_path: Path) -> None:
+def test_demo_separates_honest_agents_from_the_cheater(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    link_interpreter_layer(tmp_path_factory, tmp_path / "state")
     environment = {**os.environ, "AB_STATE": str(tmp_path / "state")}
     ab = Path(sys.executable).with_name("ab")
     done = subprocess.run(

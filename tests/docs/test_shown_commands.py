@@ -23,6 +23,8 @@ from tests.cli.conftest import INHERITED
 from tests.cli.snapshots import FOLDER as SNAPSHOTS
 from tests.cli.snapshots import normalise
 from tests.cli.stage import ARCHIVE
+from tests.run.preloaded import write_preloaded_program
+from tests.session_state import shared_state
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -83,15 +85,13 @@ def folder(tmp_path: Path) -> Path:
     return project
 
 
-def execute(command: str, folder: Path, state: Path, last: int) -> tuple[int, str]:
+def execute(command: str, folder: Path, env: dict[str, str], last: int) -> tuple[int, str]:
     """Run a command line in bash. `last` is the exit code of the command before it, for `$?`."""
-    env = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    env |= {"PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "HOME": str(folder), "AB_STATE": str(state)}
     script = f"set -o pipefail; (exit {last})\n{command}"
     result = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
-        env={**env, "COLUMNS": "110"},
+        env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -104,13 +104,20 @@ def execute(command: str, folder: Path, state: Path, last: int) -> tuple[int, st
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 @pytest.mark.parametrize("page", blocks("run"))
-def test_commands_print_what_the_page_shows(page: str, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    state = tmp_path_factory.getbasetemp() / "state"
+def test_commands_print_what_the_page_shows(
+    page: str, folder: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    state = shared_state(tmp_path_factory, "docs-state")
+    (tmp_path / "bin").mkdir()
+    write_preloaded_program(tmp_path / "bin")
+    env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    env |= {"PATH": f"{tmp_path / 'bin'}:{sys.prefix}/bin:{os.environ['PATH']}", "HOME": str(folder)}
+    env |= {"AB_STATE": str(state), "COLUMNS": "110"}
     places = {str(state): "<state>", str(folder): "<dir>", SHOWN_FOLDER: "<dir>", sys.prefix: "<prefix>"}
     differences, code = [], 0
     for block in blocks("run")[page]:
         for shown in commands_of(block["text"]):
-            code, actual = execute(shown.command, folder, state, code)
+            code, actual = execute(shown.command, folder, env, code)
             if not shows(shown.output, actual, places):
                 differences.append(f"$ {shown.command}\n{actual.replace(str(folder), SHOWN_FOLDER)}")
     if differences:

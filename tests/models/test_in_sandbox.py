@@ -18,6 +18,7 @@ from agentbench.sandbox.server import forward
 from tests.models.conftest import OpenMetered
 from tests.models.metered_gateway import PROMPT, script
 from tests.sandbox.conftest import require_docker
+from tests.session_state import shared_state
 
 pytestmark = pytest.mark.component
 
@@ -37,7 +38,7 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         require_docker()
     elif shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
-    backend = open_backend(request.param, state=tmp_path_factory.mktemp("state"), needs_image=False)
+    backend = open_backend(request.param, state=shared_state(tmp_path_factory, "models-state"), needs_image=False)
     yield backend
     backend.close()
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import session_state
 from tests.models.conftest import serve  # noqa: F401 - a fixture
 from tests.run.preloaded import run_preloaded
 
@@ -72,9 +73,8 @@ class Ab:
 
 @pytest.fixture(scope="session")
 def shared_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """State folder of all xdist workers, so that the base environment is built once."""
-    base = tmp_path_factory.getbasetemp()
-    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "ab-state"
+    """State folder of all xdist workers."""
+    return session_state.shared_state(tmp_path_factory, "ab-state")
 
 
 @pytest.fixture

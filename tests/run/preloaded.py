@@ -57,6 +57,25 @@ def run_preloaded(
     return subprocess.CompletedProcess(["ab", *arguments], code, *texts)
 
 
+CLIENT = """\
+#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+    connection.connect({address!r})
+    request = {{"arguments": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ)}}
+    socket.send_fds(connection, [json.dumps(request).encode()], [1, 2])
+    connection.recv(20)
+    sys.exit(int(connection.recv(20)))
+"""
+
+
+def write_preloaded_program(folder: Path) -> None:
+    """Write a program `ab` that shell scripts can start, without input."""
+    program = folder / "ab"
+    program.write_text(CLIENT.format(python=sys.executable, address=_start_server()), encoding="utf-8")
+    program.chmod(0o755)
+
+
 @functools.cache
 def _start_server() -> str:
     """Start the server of this process and return its address. Connections wait until it has imported everything."""

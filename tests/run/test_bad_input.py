@@ -182,7 +182,7 @@ HOSTILE = {
     "daemonises": "(setsid sh -c 'trap \"\" TERM; sleep 1000' >/dev/null 2>&1 &)",
     "deletes": "rm -rf /workspace/* /workspace/.[a-z]*",
     "links": "rm -rf /workspace; ln -s /etc /workspace; ln -sf /etc/passwd answer.txt",
-    "fills": "i=0; while [ $i -lt 100000 ]; do : > f$i; i=$((i+1)); done",
+    "fills": "i=0; while [ $i -lt 20000 ]; do : > f$i; i=$((i+1)); done",
     "names": "printf x > \"$(printf 'a\\377b')\"; printf x > \"$(printf 'new\\nline')\"; printf x > ./-rf",
     "crashes": "kill -SEGV $$",
     "exits": "exit 7",

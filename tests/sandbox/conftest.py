@@ -17,6 +17,7 @@ from agentbench.sandbox.docker.engine import Engine, find_engine
 from agentbench.sandbox.docker.images import Images
 from agentbench.sandbox.protocol import Backend, Limits, Phase, Prepared, Sandbox, SandboxSpec, SetupPlan
 from agentbench.sandbox.registry import open_backend
+from tests.session_state import shared_state
 
 SMALL = Limits(cpus=2, memory_mb=256, pids=64, disk_mb=64, inodes=20_000)
 SPEC = SandboxSpec(Phase.AGENT, SMALL, env={"DECLARED": "yes"})
@@ -37,10 +38,7 @@ def require_docker() -> None:
 
 @pytest.fixture(scope="session")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    base = tmp_path_factory.getbasetemp()
-    # With xdist, each worker has its own folder below the session's.
-    root = base.parent if base.name.startswith("popen-") else base
-    return root / "sandbox-state"
+    return shared_state(tmp_path_factory, "sandbox-state")
 
 
 def remove_images(engine: Engine, state: Path) -> None:
