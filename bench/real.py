@@ -11,7 +11,8 @@ turns within one run:
 Plain counts what the command uses, without opening the sandbox. Graded counts everything: the harness process from its
 first import, its spawner, and all processes in its sandboxes (for containers only the harness, because the engine starts
 them). The goals are limits over the plain time: factor × plain + seconds. In the end, all tasks are run once more two at a
-time, plain and as one `ab grade --predictions --workers 2`, and with SWE-bench's harness if it is asked for.
+time, plain and as one `ab grade --predictions --workers 2`, and with SWE-bench's harness if it is asked for. So there are
+two numbers for the CPU of a grading: of a command for one patch, and of one command for all, divided by the tasks.
 """
 
 from __future__ import annotations
@@ -142,12 +143,12 @@ def grade(cases: Sequence[Case], options: Sequence[str], folder: Path) -> Cost:
     return cost
 
 
-def run_all_plain(cases: Sequence[Case]) -> float:
-    """Run every task's command, two at a time, and return the seconds."""
+def run_all_plain(cases: Sequence[Case]) -> Cost:
+    """Run every task's command, two at a time, and return what all of them cost."""
     start = time.perf_counter()
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(run_plain, cases))
-    return time.perf_counter() - start
+        costs = list(pool.map(run_plain, cases))
+    return Cost(sum(cost.cpu for cost in costs), time.perf_counter() - start)
 
 
 def run_all_graded(cases: Sequence[Case], backend: str, folder: Path) -> Cost:
@@ -229,12 +230,18 @@ def as_json(case: Case) -> Mapping[str, object]:
     }
 
 
-def add_two_workers(plain: float, graded: Cost, count: int, backend: str, report: Report) -> None:
-    report.value("plain, two at a time, wall per task", plain / count, "s", backend=backend)
-    limit = round(WALL.limit(plain / count), 2)
+def add_two_workers(plain: Cost, graded: Cost, count: int, backend: str, report: Report) -> None:
+    """Add what a task costs in one command for all tasks, which shares the start of the harness between them."""
+    report.value("plain, two at a time, wall per task", plain.wall / count, "s", backend=backend)
+    limit = round(WALL.limit(plain.wall / count), 2)
     report.value("graded, two workers, wall per task", graded.wall / count, "s", backend=backend, most=limit)
+    if backend == "bwrap":  # an engine starts the processes of its containers, so their time is not the command's
+        report.value("plain, two at a time, cpu per task", plain.cpu / count, "s", backend=backend)
+        limit = round(CPU_MEDIAN.limit(plain.cpu / count), 2)
+        report.value("graded, one command for all, cpu per task", graded.cpu / count, "s", backend=backend, most=limit)
     text = "harness process, cpu per grading of one command for all"
     report.value(text, graded.harness / count, "s", backend=backend, most=HARNESS_SEC)
+    report.details.append({"backend": backend, "all tasks": {"plain": asdict(plain), "graded": asdict(graded)}})
 
 
 def add_swebench(cases: Sequence[Case], report: Report) -> None:
