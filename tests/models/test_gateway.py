@@ -587,7 +587,7 @@ def test_total_cap_applies_across_gateways(open_metered: OpenMetered) -> None:
     # Each costs 0.12, and part of the cap is reserved: only the last admitted request exceeds it.
     assert ledger.run.statement().spent.micro == 600_000
     assert len(refused) == 7
-    assert all("the run's budget" in words for words in refused)
+    assert all("the run's total budget" in words for words in refused)
 
 
 def _until(holds: Callable[[], bool]) -> None:

@@ -15,6 +15,7 @@ from agentbench.core.reasons import Reason
 from agentbench.models import faults
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.client.endpoint import Dialect, Endpoint
+from agentbench.models.client.outages import Outages
 from agentbench.models.client.service import RetryPolicy, ServiceUpstream, Transport, map_error
 from agentbench.models.keys import Secret
 from agentbench.models.presets import Sampling
@@ -314,3 +315,47 @@ def test_request_body_may_contain_lone_surrogates(serve: Serve, transport: Trans
         ModelRequest(Dialect.CHAT, json.loads(json.dumps(body)))
     )
     assert server.seen[0][2] == body
+
+
+# --- outages ---------------------------------------------------------------------------------------------------------
+
+
+def unless_one_token(trouble: Behaviour) -> Behaviour:
+    """Fail for every request but the smallest."""
+    return lambda handler, body: (good if body.get("max_tokens") == 1 else trouble)(handler, body)
+
+
+def patient(
+    serve: Serve, transport: Transport, patience: float, *behaviours: Behaviour
+) -> tuple[ServiceUpstream, list[str]]:
+    messages: list[str] = []
+    outages = Outages(patience, messages.append)
+    endpoint = Endpoint("test", serve(*behaviours).url, Secret("K", KEY))
+    return ServiceUpstream(endpoint, transport, retry=QUICK, outages=outages, model="m"), messages
+
+
+def test_requests_wait_for_an_unavailable_service(serve: Serve, transport: Transport) -> None:
+    """Longer than the retry policy says, also for a key that is refused; people are told once."""
+    service, messages = patient(serve, transport, 60, *[status(401)] * 4, *[status(503)] * 5, good)
+    waits: list[tuple[float, float]] = []
+    service.send(replace(ASK, on_outage=lambda since, until: waits.append((since, until))))
+    assert [message.split(":")[0] for message in messages] == ["test is unavailable", "test answers again"]
+    assert len(waits) == 8
+    assert all(since < until for since, until in waits)
+
+
+@pytest.mark.parametrize("trouble", [status(401), status(429), status(503), closes_at_once, raw(b"{")])
+def test_outage_longer_than_the_patience_is_marked(serve: Serve, transport: Transport, trouble: Behaviour) -> None:
+    service, _ = patient(serve, transport, 0.2, trouble)
+    with pytest.raises(faults.ServiceFault) as caught:
+        service.send(ASK)
+    assert caught.value.outage
+
+
+@pytest.mark.parametrize("trouble", [status(403), status(500)])
+def test_error_that_only_one_request_gets_is_no_outage(serve: Serve, transport: Transport, trouble: Behaviour) -> None:
+    """An agent must not leave the rates by provoking errors of the service."""
+    service, _ = patient(serve, transport, 60, unless_one_token(trouble))
+    with pytest.raises(faults.ServiceFault, match="after 3 tries") as caught:
+        service.send(ASK)
+    assert not caught.value.outage

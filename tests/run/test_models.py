@@ -78,11 +78,11 @@ def seeds_in_log(ran: Ran) -> set[Any]:
 @pytest.mark.req("R-11b")
 def test_seed_of_the_attempt_reaches_the_model(ab: Ab, task: Path, serve: Serve) -> None:
     server = serve(responds(answer_body("Done.")))
-    ran = with_model(ab, task, f"m@{server.url}", "--seed", "77")
+    ran = with_model(ab, task, f"m@{server.url}", "--seed", "77", "--no-preflight")
     assert ran.record["seed"] == 77
     assert {body["seed"] for _, _, body in server.seen} == {77} == seeds_in_log(ran)
     server.seen.clear()
-    repeated = with_model(ab, task, f"m@{server.url}", "--repeats", "2")
+    repeated = with_model(ab, task, f"m@{server.url}", "--repeats", "2", "--no-preflight")
     sent = {body["seed"] for _, _, body in server.seen}
     assert sent == {record["seed"] for record in repeated.json["attempts"]}
     assert len(sent) == 2

@@ -356,6 +356,9 @@ def _expected(
 ) -> Reason:
     """Independent implementation of the documented precedence: return the first reason that applies."""
     assert isinstance(gates, dict)
+    if code == "model_unavailable":
+        # Makes the attempt invalid, so reasons of scorable attempts do not apply.
+        return Reason.LLM_ERROR
     failed = {gate for gate, result in gates.items() if result.outcome is FAIL}
     fails = status is RunStatus.FAILURE
     budget = {"token_cap", "cost_cap", "tool_call_cap", "failed_cycle_cap", "dominance"}

@@ -55,6 +55,8 @@ def make_request(
         task_usd=options["task_usd"],
         total_usd=options["total_usd"],
         operator=options["operator"],
+        model_patience=options["model_patience"],
+        preflight=options["preflight"],
         out=options["out"],
     )
 

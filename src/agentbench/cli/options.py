@@ -107,6 +107,19 @@ run_options = stack(
         help="PROVIDER:NAME, NAME@http://host/v1, scripted:FILE or recorded:RUN.",
     ),
     click.option("--temperature", type=float, help="Temperature of the model."),
+    click.option(
+        "--model-patience",
+        type=click.FloatRange(0, 86_400),
+        default=600.0,
+        show_default=True,
+        metavar="SEC",
+        help="How long attempts wait for a model service that is unavailable.",
+    ),
+    click.option(
+        "--preflight/--no-preflight",
+        default=True,
+        help="Ask each model service for one token before the run starts [default: yes].",
+    ),
     click.option("--prices", type=FILE, help="Price table (CSV) [default: costs in abstract units]."),
     click.option("--lenient", is_flag=True, help="Continue if a request differs (with --model recorded:RUN)."),
     click.option("--task-usd", type=Amount(), help="Cost cap for all attempts at one task."),
@@ -157,6 +170,8 @@ class RunOptions(TypedDict):
     temperature: float | None
     max_steps: int | None
     prices: Path | None
+    model_patience: float
+    preflight: bool
     task_usd: float | None
     total_usd: float | None
     operator: bool

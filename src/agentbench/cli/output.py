@@ -51,6 +51,9 @@ def print_unfinished(path: Path, records: Sequence[AttemptRecord]) -> None:
     from agentbench.reports.number_format import plural
 
     over_budget = [record for record in records if record.termination.code is TerminationCode.TOTAL_BUDGET]
+    unavailable = [record for record in records if record.termination.code is TerminationCode.MODEL_UNAVAILABLE]
+    if unavailable:
+        click.echo(f"{plural(len(unavailable), 'attempt')} without a result: the model was unavailable.", err=True)
     if over_budget:
         click.echo(f"{plural(len(over_budget), 'attempt')} without a result: the total budget is spent.", err=True)
     print_resume_command(path, "--total-usd USD" if over_budget else "")

@@ -62,7 +62,8 @@ class Progress:
         self._began = time.monotonic()
 
     def warn(self, message: str) -> None:
-        click.echo(f"warning: {message}", err=True)
+        with self._lock:
+            self._line.print(f"warning: {message}")
 
     def installing(self, agent: str, step: SetupStep) -> None:
         if not self._quiet:

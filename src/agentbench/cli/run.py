@@ -109,13 +109,29 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
         request,
         workers=given.workers,
         executor=given.executor,
+        model_patience=given.model_patience,
+        preflight=given.preflight,
         task_usd=request.task_usd if given.task_usd is None else given.task_usd,
         total_usd=request.total_usd if given.total_usd is None else given.total_usd,
     )
     return resume_run(path, recorded_tasks(run, request), request, quiet=quiet)
 
 
-_FREE = frozenset({"resume", "workers", "executor", "fail_on", "as_json", "dry_run", "out", "task_usd", "total_usd"})
+_FREE = frozenset(
+    {
+        "resume",
+        "workers",
+        "executor",
+        "fail_on",
+        "as_json",
+        "dry_run",
+        "out",
+        "task_usd",
+        "total_usd",
+        "model_patience",
+        "preflight",
+    }
+)
 """Options that may differ when a run is resumed: they change its speed, its end or its output, not what attempts do."""
 _SELECTION = frozenset({"tasks", "strata", "failed_of", "limit"})
 """Options that select tasks. A resumed run has the tasks that it started with."""

@@ -70,6 +70,7 @@ class TerminationCode(StrEnum):
     SAFETY = "safety"
     OPERATOR_ABORT = "operator_abort"
     LLM_ERROR = "llm_error"
+    MODEL_UNAVAILABLE = "model_unavailable"
     AGENT_CRASHED = "agent_crashed"
     SANDBOX_ERROR = "sandbox_error"
     SETUP_FAILED = "setup_failed"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from agentbench.core.errors import InputError
+from agentbench.core.errors import HarnessError, InputError
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.client.endpoint import Endpoint
 from agentbench.models.dialects.translation import TranslatedUpstream
@@ -35,7 +35,8 @@ from agentbench.policy.prices import FALLBACK, Prices, PriceTable, parse_prices
 from agentbench.trace.redaction import Redactor
 
 if TYPE_CHECKING:
-    from agentbench.models.client.service import RetryPolicy, Timeouts, Transport
+    from agentbench.models.client.outages import Outages
+    from agentbench.models.client.service import ServiceUpstream, Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +63,13 @@ class ModelFactory:
         presets: Presets | None = None,
         prices: Prices | None = None,
         ledger: Ledger | None = None,
-        retry: RetryPolicy | None = None,
-        timeouts: Timeouts | None = None,
+        outages: Outages | None = None,
     ) -> None:
         self.keys = keys
         self.presets = presets or bundled_presets()
         self.prices = prices or FALLBACK
         self.ledger = ledger or Ledger()
-        self._retry = retry
-        self._timeouts = timeouts
+        self._outages = outages
         self._lock = threading.Lock()
         self._transport: Transport | None = None
 
@@ -96,6 +95,35 @@ class ModelFactory:
         if choice.source == "scripted" and path.is_file():
             load_script(path)
         return None
+
+    def preflight(self, choice: ModelChoice) -> None:
+        """Send one request of one token to the service, if there is one.
+
+        Raises:
+            InputError: it refuses the key or does not know the model.
+            HarnessError: it is not available.
+        """
+        if choice.source != "service":
+            return
+        from agentbench.models.faults import Rejected, ServiceFault, Unauthorised  # noqa: PLC0415 - as below
+
+        service = self._service(choice)
+        named = f"{choice.option} {choice.name} at {choice.base_url or choice.provider}"
+        for last in (False, True):
+            try:
+                service.ask_one_token()
+            except ServiceFault as fault:
+                if isinstance(fault, Unauthorised) or fault.status == 404:
+                    remedy = fault.remedy or "check the name of the model and the URL"
+                    raise InputError(f"{named}: {fault.message}", remedy=f"{remedy}; nothing was started") from None
+                # Any other answer shows that the service works, for example one that rejects such a short response.
+                if isinstance(fault, Rejected) or not fault.means_outage:
+                    return
+                if last:
+                    remedy = "nothing was started; --no-preflight starts without asking the model"
+                    raise HarnessError(f"{named} is not available: {fault.message}", remedy=remedy) from None
+            else:
+                return
 
     def metered_model(self, choice: ModelChoice, params: ModelParams) -> MeteredModel:
         """
@@ -133,6 +161,9 @@ class ModelFactory:
             return RecordedUpstream(params.recording, lenient=params.lenient, redact=params.redact)
         if choice.source == "scripted":
             return TranslatedUpstream(ScriptedUpstream(load_script(params.script or Path(choice.name))))
+        return TranslatedUpstream(self._service(choice))
+
+    def _service(self, choice: ModelChoice) -> ServiceUpstream:
         # Importing the HTTP library takes 0.3 s and 20 MB, which scripts and recordings do not need.
         from agentbench.models.client.service import ServiceUpstream, Transport  # noqa: PLC0415
 
@@ -141,7 +172,12 @@ class ModelFactory:
             if self._transport is None:
                 self._transport = Transport()
             transport = self._transport
-        return TranslatedUpstream(ServiceUpstream(endpoint, transport, retry=self._retry, timeouts=self._timeouts))
+        return ServiceUpstream(
+            endpoint,
+            transport,
+            outages=self._outages,
+            model=choice.name,
+        )
 
 
 def load_prices(path: Path) -> PriceTable:

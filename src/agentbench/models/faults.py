@@ -6,7 +6,7 @@ ModelFault
 │   ├── TimedOut           no response within the deadline
 │   ├── RateLimited        429 until the deadline or the last retry
 │   ├── ServerError        5xx until the deadline or the last retry
-│   ├── Unauthorised       401, 403: the key is wrong or lacks permission
+│   ├── Unauthorised       401, 402, 403: the key is wrong, or lacks permission or credit
 │   ├── Rejected           another 4xx: the service does not accept the request
 │   │   └── ContextOverflow  the conversation exceeds the model's context window
 │   └── BadResponse        the response cannot be read
@@ -35,6 +35,8 @@ class ServiceFault(ModelFault):
 
     label: ClassVar[str] = "service_error"
     retryable: ClassVar[bool] = False
+    means_outage: ClassVar[bool] = False
+    """The service itself may be unavailable, or refuse this account; the request need not be at fault."""
 
     def __init__(
         self, message: str, *, status: int | None = None, retry_after: float | None = None, remedy: str = ""
@@ -42,30 +44,37 @@ class ServiceFault(ModelFault):
         super().__init__(message, remedy=remedy)
         self.status = status
         self.retry_after = retry_after
+        self.outage = False
+        """The service was unavailable for as long as requests wait for it: a harness error, not the agent's failure."""
 
 
 class Unreachable(ServiceFault):
     label = "unreachable"
     retryable = True
+    means_outage = True
 
 
 class TimedOut(ServiceFault):
     label = "timeout"
     retryable = True
+    means_outage = True
 
 
 class RateLimited(ServiceFault):
     label = "rate_limited"
     retryable = True
+    means_outage = True
 
 
 class ServerError(ServiceFault):
     label = "server_error"
     retryable = True
+    means_outage = True
 
 
 class Unauthorised(ServiceFault):
     label = "unauthorised"
+    means_outage = True
 
 
 class Rejected(ServiceFault):
@@ -83,10 +92,12 @@ class BadResponse(ServiceFault):
 
 class NotJson(BadResponse):
     label = "not_json"
+    means_outage = True
 
 
 class Truncated(BadResponse):
     label = "truncated"
+    means_outage = True
 
 
 class TooLarge(BadResponse):

@@ -18,7 +18,7 @@ from agentbench.core.errors import ModelFault, RecordError
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.usage import StreamUsage, bound, estimated, usage_of
-from agentbench.models.faults import BudgetReached, label_of
+from agentbench.models.faults import BudgetReached, ServiceFault, label_of
 from agentbench.models.forbidden_requests import forbidden_parts, without_forbidden_parts
 from agentbench.models.json_values import JsonObject, dump, obj
 from agentbench.models.ledger import Account, Amount, Hold
@@ -77,6 +77,14 @@ class RequestObserver(Protocol):
         ...
 
     def budget_refused(self, code: TerminationCode, why: str, *, shared: bool) -> None: ...
+
+    def model_waits(self, since: float, until: float) -> None:
+        """A request waits for a service that is unavailable."""
+        ...
+
+    def model_unavailable(self, why: str) -> None:
+        """A request has waited in vain."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +160,7 @@ class MeteredModel:
             exchange.hold = self._account.admit(estimate, cancelled=lambda: bool(request.cancel))
             allowed = without_forbidden_parts(request.dialect, request.body)
             body = {**allowed, "model": self.identity.name, **self.identity.overrides}
-            response = self._upstream.send(replace(request, body=body, raw=exchange.raw))
+            response = self._upstream.send(replace(request, body=body, raw=exchange.raw, on_outage=self._wait))
         except ModelFault as fault:
             self._end(exchange, b"", TokenUsage(), fault, late=bool(request.cancel))
             raise
@@ -165,6 +173,10 @@ class MeteredModel:
         usage = usage_of(request.dialect, response.body) or estimated(exchange.size, len(raw))
         self._end(exchange, raw, usage, None)
         return ModelResponse(response.body, raw=raw, close=response.close)
+
+    def _wait(self, since: float, until: float) -> None:
+        if self.observer is not None:
+            self.observer.model_waits(since, until)
 
     def close(self) -> None:
         """Log open exchanges as abandoned, at the cost of their prompt. No events are written after this."""
@@ -265,6 +277,8 @@ class MeteredModel:
             self._log_end(exchange, content, usage, fault, late=late)
         if self.observer is not None and isinstance(fault, BudgetReached):
             self.observer.budget_refused(fault.code, fault.message, shared=fault.scope != "attempt")
+        if self.observer is not None and isinstance(fault, ServiceFault) and fault.outage and not late:
+            self.observer.model_unavailable(fault.message)
 
     def _log_end(
         self, exchange: _Exchange, content: bytes, usage: TokenUsage, fault: ModelFault | None, *, late: bool

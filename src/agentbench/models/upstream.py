@@ -56,6 +56,8 @@ class ModelRequest:
     cancel: Cancel = field(default_factory=Cancel)
     raw: bytes = b""
     """The body as the client sent it, before parameters were pinned or replaced. Empty if not kept."""
+    on_outage: Callable[[float, float], None] = lambda _since, _until: None
+    """Called before waiting for a service that is unavailable, with the time (monotonic) of the last try and of the next."""
 
     @property
     def stream(self) -> bool:

@@ -24,6 +24,7 @@ CUT_SHORT = frozenset(
     {
         TerminationCode.INTERRUPTED,
         TerminationCode.TOTAL_BUDGET,
+        TerminationCode.MODEL_UNAVAILABLE,
         TerminationCode.SANDBOX_ERROR,
         TerminationCode.OPERATOR_ABORT,
     }

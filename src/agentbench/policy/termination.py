@@ -30,6 +30,7 @@ _BY_CODE: Mapping[TerminationCode, TerminationCategory | None] = {
     TerminationCode.SAFETY: TerminationCategory.BOUNDARY_VIOLATION,
     TerminationCode.OPERATOR_ABORT: None,
     TerminationCode.LLM_ERROR: None,
+    TerminationCode.MODEL_UNAVAILABLE: None,
     TerminationCode.AGENT_CRASHED: None,
     TerminationCode.SANDBOX_ERROR: None,
     TerminationCode.SETUP_FAILED: TerminationCategory.EVALUATION_INVALIDITY,

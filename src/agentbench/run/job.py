@@ -57,15 +57,24 @@ class LabSettings:
     judge: JudgeChoice | None
     prices: Prices
     lenient: bool
+    patience_sec: float
 
     @classmethod
     def of(cls, lab: Lab) -> LabSettings:
+        models = lab.models
         return cls(
-            lab.sandbox, lab.state, lab.fresh_setup, lab.operator, lab.judge, lab.models.prices, lab.models.lenient
+            lab.sandbox,
+            lab.state,
+            lab.fresh_setup,
+            lab.operator,
+            lab.judge,
+            models.prices,
+            models.lenient,
+            models.patience_sec,
         )
 
     def open(self, folder: AttemptFolder) -> Lab:
-        models = Models(prices=self.prices, lenient=self.lenient, redact=folder.redact)
+        models = Models(prices=self.prices, lenient=self.lenient, patience_sec=self.patience_sec, redact=folder.redact)
         return Lab(
             sandbox=self.sandbox,
             state=self.state,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from agentbench.models.factory import ModelFactory
     from agentbench.models.metered_model import EventSink, MeteredModel
     from agentbench.models.recording.recorded import Recording
+    from agentbench.run.attempt.judge import JudgeChoice
+
+PATIENCE_SEC = 600.0
 
 
 @dataclass
@@ -43,14 +46,20 @@ class Models:
     lenient: bool = False
     task_usd: float | None = None
     """Cap on all attempts at one task together. The ledger has the cap on the whole study."""
+    patience_sec: float = PATIENCE_SEC
+    """How long requests wait for a service that is unavailable."""
+    report: Callable[[str], None] = lambda _message: None
+    """Called when a service becomes unavailable, and when it answers again."""
     redact: Redactor | None = None
     """Redacts the secrets that all attempts share. Each attempt adds those of its base repository to a copy."""
 
     @cached_property
     def factory(self) -> ModelFactory:
+        from agentbench.models.client.outages import Outages  # noqa: PLC0415
         from agentbench.models.factory import ModelFactory  # noqa: PLC0415 - grading a patch needs no model
 
-        return ModelFactory(self.keys, presets=self.presets, prices=self.prices, ledger=self.ledger)
+        outages = Outages(self.patience_sec, self.report)
+        return ModelFactory(self.keys, presets=self.presets, prices=self.prices, ledger=self.ledger, outages=outages)
 
     @property
     def capped(self) -> bool:
@@ -74,6 +83,20 @@ class Models:
             _recording(Path(choice.name), row)
         else:
             self.factory.check(choice)
+
+    def preflight(self, rows: Sequence[PlanRow], judge: JudgeChoice | None) -> None:
+        """Ask every service for one token, before anything runs.
+
+        Raises:
+            InputError: a service refuses the key or does not know the model.
+            HarnessError: a service is not available.
+        """
+        choices = [self._choice(row) for row in rows]
+        if judge is not None:
+            choices += [judge.choice(row, self) for row in rows if row.task.judge_enabled]
+        services = {(choice.provider, choice.name, choice.base_url): choice for choice in choices if choice is not None}
+        for choice in services.values():
+            self.factory.preflight(choice)
 
     def book(self, records: Iterable[AttemptRecord]) -> None:
         """Charge what a resumed run has spent already."""

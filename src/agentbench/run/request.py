@@ -44,6 +44,10 @@ class RunRequest:
     lenient: bool = False
     judge_model: str | None = None
     judge_repeats: int = 1
+    model_patience: float = 600.0
+    """Seconds that a request waits for a model service that is unavailable."""
+    preflight: bool = True
+    """Whether every model service is asked for one token before the run starts."""
     out: Path = Path("artifacts/runs")
     selection: dict[str, object] | None = None
     """How the tasks were selected among those of the suite; None if all of them were."""

@@ -18,7 +18,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.core.ids import new_ulid
-from agentbench.core.reasons import Reason
+from agentbench.core.reasons import InvalidCause, TerminationCode
 from agentbench.models.ledger import Caps, Ledger
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.run_directory import RunDirectory
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from agentbench.run.attempt.judge import JudgeChoice
 
 EXIT_HARNESS = 3
+REPEATED = frozenset({TerminationCode.INTERRUPTED, TerminationCode.TOTAL_BUDGET, TerminationCode.MODEL_UNAVAILABLE})
+"""Terminations after which resuming the run makes the attempt again."""
 HIGHER_CAP = "resume with a higher --total-usd or --task-usd"
 Again = Callable[[AttemptRecord], bool]
 
@@ -62,8 +64,8 @@ class StudyResult:
     @property
     def exit_code(self) -> int:
         """3 if every attempt ended in a harness error, else 0: a failing agent is a result."""
-        reasons = {record.result.failure_reason for record in self.records()}
-        return EXIT_HARNESS if reasons == {Reason.SANDBOX_ERROR} else 0
+        causes = {record.invalid_cause for record in self.records()}
+        return EXIT_HARNESS if causes == {InvalidCause.HARNESS} else 0
 
 
 @dataclass(slots=True)
@@ -124,8 +126,8 @@ class Study:
 
 
 def is_repeatable(record: AttemptRecord) -> bool:
-    """Return whether resuming the run repeats the attempt: it was cut off through no fault of agent, task or harness."""
-    return record.result.failure_reason is Reason.INTERRUPTED
+    """Return whether resuming the run repeats the attempt: it was cut off, or its model was unavailable."""
+    return record.termination.code in REPEATED
 
 
 def remaining_rows(
@@ -157,8 +159,8 @@ def start_study(
     executor = open_executor(request.executor, request.workers)
     tasks = list({row.task.id: row.task for row in rows}.values())
     variants = list(dict.fromkeys(row.configuration.variant for row in rows))
-    with _open_lab(request, tasks) as lab, ExitStack() as stack:
-        _check_requirements(lab, rows, observer)
+    with _open_lab(request, tasks, observer) as lab, ExitStack() as stack:
+        _check_requirements(lab, rows, observer, preflight=request.preflight)
         meta: dict[str, Json] = {
             "study_id": new_ulid(),
             "harness_version": harness_version(),
@@ -202,24 +204,26 @@ def resume_study(
     before = RunDirectory.open(path)
     variant = str(before.meta["variant"])
     rows = rows_of(before, plan_attempts(tasks, request))
-    with _open_lab(request, tasks) as lab:
+    with _open_lab(request, tasks, observer) as lab:
         # A key missing in this terminal must not use attempts up: their records would be final.
-        _check_requirements(lab, [row for row, _ in remaining_rows([before], rows, again)], observer)
+        remaining = [row for row, _ in remaining_rows([before], rows, again)]
+        _check_requirements(lab, remaining, observer, preflight=request.preflight)
         with RunDirectory.open(path, writable=True, harness_version=harness_version(), redact=lab.models.redact) as run:
             study = Study(rows, lab, {variant: run}, request.seed, executor, observer, again)
             study.close_abandoned()
             if lab.models.capped:
                 lab.models.book(study_records(run))
-                _require_budget(lab, run, rows)
+                _require_budget(study)
             yield study
 
 
-def _require_budget(lab: Lab, run: RunDirectory, rows: Sequence[PlanRow]) -> None:
+def _require_budget(study: Study) -> None:
     """
     Raises:
         InputError: a total budget is spent, so that no remaining attempt could start.
     """
-    spent = [lab.models.account(row).total_spent() for row, _ in remaining_rows([run], rows)]
+    remaining = remaining_rows(study.runs.values(), study.rows, study.again)
+    spent = [study.lab.models.account(row).total_spent() for row, _ in remaining]
     if spent and all(spent) and spent[0] is not None:
         raise InputError(spent[0].message, remedy=HIGHER_CAP)
 
@@ -272,13 +276,15 @@ def _recorded_digests(run: RunDirectory) -> Iterator[tuple[str, str]]:
                     yield event.payload.task_id, event.payload.task_digest
 
 
-def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask]) -> Lab:
+def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask], observer: Observer) -> Lab:
     prices = read_prices(Path(request.prices) if request.prices else None)
     models = Models(
         prices=prices,
         ledger=Ledger(Caps.of(request.total_usd), prices.unit),
         lenient=request.lenient,
         task_usd=request.task_usd,
+        patience_sec=request.model_patience,
+        report=observer.warn,
     )
     models.redact = _redactor(tasks, models)
     return Lab(
@@ -304,11 +310,11 @@ def _redactor(tasks: Sequence[LoadedTask], models: Models) -> Redactor:
     return Redactor(values)
 
 
-def _check_requirements(lab: Lab, rows: Sequence[PlanRow], observer: Observer) -> None:
+def _check_requirements(lab: Lab, rows: Sequence[PlanRow], observer: Observer, *, preflight: bool) -> None:
     """Reject what cannot run here before anything is spent, and install agents that are programs.
 
     Raises:
-        InputError, SandboxUnavailable.
+        InputError, HarnessError.
     """
     tasks = list({row.task.id: row.task for row in rows}.values())
     for task in tasks:
@@ -318,6 +324,9 @@ def _check_requirements(lab: Lab, rows: Sequence[PlanRow], observer: Observer) -
         lab.models.require(row)
         if lab.judge is not None:
             lab.judge.require(row, lab.models)
+    if preflight:
+        lab.models.preflight(rows, lab.judge)
+    for row in rows:
         agent = row.configuration.agent
         lab.program(agent, row.task, partial(observer.installing, agent))
 

@@ -272,7 +272,11 @@ class Session:
             finally:
                 self._program = None
 
-        return self._for_agent(program.name, {"command": program.line, "env": " ".join(sorted(program.env))}, work)
+        result = self._for_agent(program.name, {"command": program.line, "env": " ".join(sorted(program.env))}, work)
+        if result.timed_out and self._limits.waited_for_model:
+            # The sandbox's own clock does not stop, so the program did not have all its time.
+            raise self._limits.model_unavailable("out of time after waiting for a model that was unavailable")
+        return result
 
     def place(self, path: str, content: bytes) -> None:
         """Write a file into the sandbox, outside the workspace.
@@ -319,6 +323,17 @@ class Session:
 
         if (program := self._program) is not None:
             program.end(decide)
+
+    def model_waits(self, since: float, until: float) -> None:
+        """Stop the clock while a request waits for a service that is unavailable."""
+        self._limits.wait_for_model(since, until)
+
+    def model_unavailable(self, why: str) -> None:
+        """End the session, and a running program, because the model was unavailable for too long."""
+        if (program := self._program) is not None:
+            program.end(lambda: self._limits.model_unavailable(why).rationale)
+        else:
+            self._limits.model_unavailable(why)
 
     # --- internals ------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -109,7 +110,9 @@ class SessionLimits:
         self._shared_cap = environment.shared_cap
         self._started = clock()
         self.paused = 0.0
-        """Seconds spent waiting for an operator."""
+        """Seconds spent waiting for an operator or for a model that is unavailable."""
+        self._model_awaited_until = 0.0
+        self._pausing = threading.Lock()
 
     def begin(self) -> None:
         """Start the clock."""
@@ -154,6 +157,20 @@ class SessionLimits:
         if self.ended is None:
             self._end_by_cap(code, why, {"refused": 1, "shared": int(shared)})
         raise self.ended
+
+    def wait_for_model(self, since: float, until: float) -> None:
+        """Stop the clock of the session while its model is unavailable. Requests of one program can wait together."""
+        with self._pausing:
+            self.paused += max(until - max(since, self._model_awaited_until), 0.0)
+            self._model_awaited_until = max(until, self._model_awaited_until)
+
+    @property
+    def waited_for_model(self) -> bool:
+        return self._model_awaited_until > 0
+
+    def model_unavailable(self, why: str) -> SessionEnded:
+        """End the session because its model was unavailable for too long."""
+        return self.finish(SessionEnded(TerminationCode.MODEL_UNAVAILABLE, why, self.evidence()))
 
     def refuse(self, name: str, trips: tuple[Trip, ...]) -> None:
         """Apply the rule engine's decisions about a call before the tool runs.
@@ -267,7 +284,7 @@ class SessionLimits:
         return self._rules.caps.wall_sec - self.elapsed()
 
     def elapsed(self) -> float:
-        """Seconds since the session began, without the time spent waiting for an operator."""
+        """Seconds since the session began, without the time spent waiting for an operator or an unavailable model."""
         return self.clock() - self._started - self.paused
 
     def elapsed_us(self) -> int:

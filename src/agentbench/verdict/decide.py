@@ -3,7 +3,7 @@
 Run status, the first row that holds:
 
     invalid           ended by setup_failed, baseline_not_failing, sandbox_error, safety, operator_abort,
-                      interrupted or total_budget; or the identity was never bound, or bound twice differently; or a mandatory check without exactly one
+                      interrupted, total_budget or model_unavailable; or the identity was never bound, or bound twice differently; or a mandatory check without exactly one
                       acceptance event; or no mandatory check at all; or no workspace (`repo: none`, judge only)
     acceptance_error  a mandatory check is `error`
     failure           a mandatory check is `fail`
@@ -25,7 +25,8 @@ Run status, the first row that holds:
     ACCEPTANCE_ERROR      status acceptance_error; or success and a gate is error  acceptance_error/success    harness; indeterminate
                                                                                                                when a check failed too
                           the task has no workspace, only a judge                  invalid           task      indeterminate
-    LLM_ERROR             failure, ended by llm_error                              failure                     indeterminate
+    LLM_ERROR             ended by model_unavailable                               invalid           harness   harness
+                          failure, ended by llm_error                              failure                     indeterminate
     BUDGET_EXHAUSTED      failure, ended by token, cost, tool call or failed cycle
                           cap, or dominance                                        failure                     agent
     TIMEOUT               failure, ended by wall_cap; or a failed mandatory check
@@ -174,7 +175,7 @@ def _invalidity(facts: Facts, terms: Terms) -> _Invalidity | None:
     problem = identity_problem(facts) or acceptance_problem(facts, terms)
     if problem and not causes:
         causes.append(_Invalidity(Reason.SANDBOX_ERROR, InvalidCause.HARNESS, problem))
-    if terms.judged_only:
+    if terms.judged_only and not causes:
         causes.append(_Invalidity(Reason.ACCEPTANCE_ERROR, InvalidCause.TASK, _judgement(facts)))
     if not causes:
         return None

@@ -13,6 +13,7 @@ INVALIDATING: Mapping[TerminationCode, tuple[Reason, InvalidCause]] = {
     TerminationCode.SAFETY: (Reason.SAFETY_STOP, InvalidCause.SAFETY),
     TerminationCode.OPERATOR_ABORT: (Reason.OPERATOR_ABORT, InvalidCause.OPERATOR),
     TerminationCode.INTERRUPTED: (Reason.INTERRUPTED, InvalidCause.OPERATOR),
+    TerminationCode.MODEL_UNAVAILABLE: (Reason.LLM_ERROR, InvalidCause.HARNESS),
     TerminationCode.TOTAL_BUDGET: (Reason.INTERRUPTED, InvalidCause.OPERATOR),
 }
 """Terminations that make the attempt invalid."""
@@ -40,6 +41,7 @@ _BADGES: Mapping[TerminationCode, str] = {
     TerminationCode.LLM_ERROR: "crashed",
     TerminationCode.AGENT_CRASHED: "crashed",
     TerminationCode.SANDBOX_ERROR: "error",
+    TerminationCode.MODEL_UNAVAILABLE: "error",
     TerminationCode.SETUP_FAILED: "not_started",
     TerminationCode.BASELINE_NOT_FAILING: "not_started",
     TerminationCode.SAFETY: "aborted",

@@ -26,8 +26,9 @@ def fault_of(status: int, body: bytes, retry_after: float | None = None) -> faul
     """Return the fault for an HTTP status other than 200."""
     text = _error_text(body)
     message = f"{ANSWERED} {status}" + (f": {text}" if text else "")
-    if status in {401, 403}:
-        return faults.Unauthorised(message, status=status, remedy="check the API key and its permissions")
+    if status in {401, 402, 403}:
+        remedy = "check the API key, its permissions and its credit"
+        return faults.Unauthorised(message, status=status, remedy=remedy)
     if status == 413 or (status in {400, 422} and _OVERFLOW.search(text)):
         return faults.ContextOverflow(message, status=status)
     for kind, holds in (

@@ -12,21 +12,33 @@ import random
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 
 from agentbench.models.client.cancellation import break_connection, cancellable, trace
 from agentbench.models.client.endpoint import Dialect, Endpoint
+from agentbench.models.client.outages import Outages
 from agentbench.models.client.response_errors import check_body, fault_of
-from agentbench.models.faults import BadResponse, NotJson, ServiceFault, TimedOut, TooLarge, Truncated, Unreachable
-from agentbench.models.json_values import dump, read_object
+from agentbench.models.faults import (
+    BadResponse,
+    NotJson,
+    RateLimited,
+    ServiceFault,
+    TimedOut,
+    TooLarge,
+    Truncated,
+    Unreachable,
+)
+from agentbench.models.json_values import JsonObject, dump, read_object
 from agentbench.models.sse import DONE, LAST_EVENTS, SseEvent, read_events
-from agentbench.models.upstream import ModelRequest, ModelResponse
+from agentbench.models.upstream import Cancel, ModelRequest, ModelResponse
 
 MAX_RESPONSE = 32 << 20
 MAX_ERROR = 64 << 10
 MAX_CONNECTIONS = 2000
+PROBE_SEC = 30.0
+"""Deadline of a request that only checks whether the service answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +58,7 @@ class RetryPolicy:
         """
         if tried >= self.tries:
             return None
-        ceiling = min(self.first_sec * 2 ** (tried - 1), self.max_sec)
+        ceiling = min(self.first_sec * 2 ** min(tried - 1, 30), self.max_sec)
         # Between half of the ceiling and all of it: spread, but never immediate.
         wait = ceiling * (0.5 + 0.5 * (random.random() if draw is None else draw))  # noqa: S311 - jitter
         wait = max(wait, requested or 0.0)
@@ -111,7 +123,11 @@ class Transport:
 
 
 class ServiceUpstream:
-    """An `Upstream` that sends requests to an endpoint."""
+    """An `Upstream` that sends requests to an endpoint.
+
+    With `outages`, requests wait for an unavailable service longer than the retry policy says. A service that fails only for one
+    request is not unavailable: that is found out with a request of one token (`answers`).
+    """
 
     def __init__(
         self,
@@ -120,35 +136,86 @@ class ServiceUpstream:
         *,
         retry: RetryPolicy | None = None,
         timeouts: Timeouts | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        outages: Outages | None = None,
+        model: str = "",
     ) -> None:
         self._endpoint = endpoint
+        self._outages = outages
+        self._model = model
         self._transport = transport
         self._retry = retry or RetryPolicy()
         self._timeouts = timeouts or Timeouts()
-        self._clock = clock
 
     @property
     def dialects(self) -> frozenset[Dialect]:
         return self._endpoint.dialects
 
     def send(self, request: ModelRequest) -> ModelResponse:
-        deadline = self._clock() + self._retry.deadline_sec
+        first = time.monotonic()
         content = dump(request.body).encode("utf-8", "surrogatepass")
         tried = 0
         while True:
             tried += 1
+            began = time.monotonic()
             try:
-                return self._try(request, content, deadline)
+                deadline = (first if self._outages is None else began) + self._retry.deadline_sec
+                response = self._try(request, content, deadline)
             except ServiceFault as fault:
                 fault = self._without_key(fault)
-                left = deadline - self._clock()
-                delay = self._retry.delay(tried, fault.retry_after, left) if fault.retryable else None
-                if delay is None or request.cancel.wait(delay):
+                delay = self._delay(fault, tried, time.monotonic() - first, request)
+                if delay is None:
                     raise _with_tries(fault, tried) from None
+                if fault.means_outage:
+                    request.on_outage(began, time.monotonic() + delay)
+                if request.cancel.wait(delay):
+                    raise _with_tries(fault, tried) from None
+            else:
+                if self._outages is not None:
+                    self._outages.answered(self._endpoint.provider)
+                return response
+
+    def answers(self, *, cancel: Cancel | None = None) -> bool:
+        """Return whether the service answers a request of one token."""
+        try:
+            self.ask_one_token(cancel=cancel)
+        except ServiceFault as fault:
+            return not fault.means_outage
+        return True
+
+    def ask_one_token(self, *, cancel: Cancel | None = None) -> None:
+        """Send the smallest request, once.
+
+        Raises:
+            ServiceFault: no usable response.
+        """
+        message: JsonObject = {"role": "user", "content": "ping"}
+        body: JsonObject = {"model": self._model, "messages": [message], "max_tokens": 1}
+        request = ModelRequest(Dialect.CHAT, body, cancel=cancel or Cancel())
+        try:
+            self._try(request, dump(body).encode(), time.monotonic() + PROBE_SEC).close()
+        except ServiceFault as fault:
+            raise self._without_key(fault) from None
+
+    def _delay(self, fault: ServiceFault, tried: int, waited: float, request: ModelRequest) -> float | None:
+        """Return the seconds until the next try, or None to give up."""
+        if self._outages is None or not fault.means_outage:
+            left = self._retry.deadline_sec - waited
+            return self._retry.delay(tried, fault.retry_after, left) if fault.retryable else None
+        if tried == self._retry.tries and self._is_request_at_fault(fault, request):
+            return None
+        self._outages.failed(self._endpoint.provider, fault, tried)
+        persistent = replace(self._retry, tries=tried + 1)
+        delay = persistent.delay(tried, fault.retry_after, self._outages.patience_sec - waited)
+        if delay is None:
+            fault.outage = not request.cancel and not self._is_request_at_fault(fault, request)
+        return delay
+
+    def _is_request_at_fault(self, fault: ServiceFault, request: ModelRequest) -> bool:
+        """Return whether the service fails for this request only: an agent must not leave the rates by provoking errors."""
+        return not isinstance(fault, Unreachable | RateLimited) and self.answers(cancel=request.cancel)
 
     def _try(self, request: ModelRequest, content: bytes, deadline: float) -> ModelResponse:
-        left = deadline - self._clock()
+        left = deadline - time.monotonic()
         if left <= 0:
             raise TimedOut(f"no response within {self._retry.deadline_sec:g} s")
         silence = min(self._timeouts.silence_sec, left)
@@ -163,7 +230,7 @@ class ServiceUpstream:
                 wait = retry_after(response.headers.get("retry-after"))
                 raise fault_of(response.status_code, _error_text(response), wait)
             kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
-            late = lambda: self._clock() > deadline  # noqa: E731
+            late = lambda: time.monotonic() > deadline  # noqa: E731
             if kind == "text/event-stream" and request.stream:
                 streams = True
                 stream = _Stream(request, response, late)

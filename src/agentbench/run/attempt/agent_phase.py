@@ -40,7 +40,8 @@ from agentbench.tools.session_limits import SessionEnded, SessionEnvironment, Se
 from agentbench.workspace.diff.extract import ExtractedPatch
 
 _TICK_SEC = 0.05
-_NOT_GRADED = frozenset({TerminationCode.TOTAL_BUDGET})
+_CANCEL_SEC = 0.5
+_NOT_GRADED = frozenset({TerminationCode.TOTAL_BUDGET, TerminationCode.MODEL_UNAVAILABLE})
 """Terminations that say nothing about the agent: the attempt is repeated, and grading its patch would only cost something."""
 
 
@@ -137,7 +138,7 @@ def run_agent(
         start = time.monotonic()
         acting.set()
         try:
-            with _close_at_deadline(metered_model, session):
+            with _close_at_deadline(metered_model, session, attempt.lab.cancelled):
                 ended = run_session(agent, session)
             ended = _attribute_exit(ended, metered_model, session)
         finally:
@@ -237,8 +238,10 @@ def _operator(attempt: Attempt) -> FileOperator:
 
 
 @contextmanager
-def _close_at_deadline(metered_model: MeteredModel | None, session: Session) -> Iterator[None]:
-    """Abort open requests to the model when the agent's time is over."""
+def _close_at_deadline(
+    metered_model: MeteredModel | None, session: Session, cancelled: threading.Event
+) -> Iterator[None]:
+    """Abort open requests to the model when the agent's time is over, or the run is interrupted."""
     if metered_model is None:
         yield
         return
@@ -246,8 +249,8 @@ def _close_at_deadline(metered_model: MeteredModel | None, session: Session) -> 
 
     def watch() -> None:
         # The remaining time can grow: waiting for a person does not count.
-        while not done.wait(max(session.remaining.wall_sec, _TICK_SEC)):
-            if session.remaining.wall_sec <= 0:
+        while not done.wait(min(max(session.remaining.wall_sec, _TICK_SEC), _CANCEL_SEC)):
+            if session.remaining.wall_sec <= 0 or cancelled.is_set():
                 metered_model.close()
                 return
 

@@ -12,6 +12,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Judge
 from agentbench.contract.scorers import LlmJudgeSpec, scorer_spec
 from agentbench.core.errors import AgentBenchError, InputError, Interrupted
+from agentbench.models.presets import ModelChoice
 from agentbench.models.recording.recorded import Recording, recording_of
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.run.models import Models, recorded_folder
@@ -63,6 +64,9 @@ class JudgeChoice:
     """In the form of `--model`."""
     times: int = 1
 
+    def choice(self, row: PlanRow, models: Models) -> ModelChoice:
+        return models.choose(self.model, row, OPTION)
+
     def require(self, row: PlanRow, models: Models) -> None:
         """Check that the judge can be used for an attempt.
 
@@ -70,7 +74,7 @@ class JudgeChoice:
             InputError: a missing API key, script or recording.
         """
         if row.task.judge_enabled:
-            choice = models.choose(self.model, row, OPTION)
+            choice = self.choice(row, models)
             models.factory.check(choice)
             if choice.source == "recorded":
                 recorded_judge(Path(choice.name), row)
@@ -87,7 +91,7 @@ class JudgeChoice:
 
     def _ask(self, row: PlanRow, models: Models, patch: bytes, log: Path, blobs: BlobStore) -> JudgeResult:
         sink = _JudgeSink(blobs)
-        choice = models.choose(self.model, row, OPTION)
+        choice = self.choice(row, models)
         recording = recorded_judge(Path(choice.name), row) if choice.source == "recorded" else None
         metered_model = models.judge_model(choice, row, sink, recording, blobs.redact)
         settings = row.task.judge or Judge()
