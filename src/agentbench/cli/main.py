@@ -8,16 +8,20 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from agentbench import __version__
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 # Command → (module, line in `ab --help`). Kept as data so that listing the commands imports none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
     "adjudicate": ("agentbench.cli.adjudicate", "Record a reviewer's finding about an attempt."),
     "cache": ("agentbench.cli.cache", "List or remove prepared environments and other cached data."),
+    "completion": ("agentbench.cli.completion", "Print the completion script of a shell."),
     "demo": ("agentbench.cli.demo", "Run a complete evaluation on bundled tasks."),
     "doctor": ("agentbench.cli.doctor", "Check what works on this machine."),
     "grade": ("agentbench.cli.grade", "Grade existing patches."),
@@ -32,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("agentbench.cli.run", "Run agents on a suite."),
     "run-task": ("agentbench.cli.run_task", "Run an agent on one task."),
     "runs": ("agentbench.cli.runs", "List runs."),
+    "schema": ("agentbench.cli.schema", "Print the JSON Schema of a file that you write."),
     "show": ("agentbench.cli.show", "Show a run or an attempt."),
     "suite": ("agentbench.cli.suite", "List suites."),
     "task": ("agentbench.cli.task", "Create, check and measure tasks."),
@@ -75,6 +80,13 @@ class LazyGroup(click.Group):
                 raise
             message = f"{error.message} Did you mean '{close[0]}'?"
             raise click.UsageError(message, ctx) from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in sorted(COMMANDS) if name.startswith(incomplete)]
+        commands = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

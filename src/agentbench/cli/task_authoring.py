@@ -145,6 +145,7 @@ def from_commit(
 
     from agentbench.authoring.commit.from_commit import from_commit as create
     from agentbench.cli.step_progress import StepProgress
+    from agentbench.contract.json_schema import write_suite_schemas
     from agentbench.run.lab import Lab
 
     request = replace(
@@ -156,6 +157,7 @@ def from_commit(
     )
     with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab, StepProgress() as progress:
         created = create(request, commit, lab, notify=progress.step)
+    write_suite_schemas(created.folder.parent)
     _show_created(created, repo, as_json=common["as_json"])
 
 
@@ -260,6 +262,7 @@ def harvest(
     from agentbench.authoring.harvest.harvest import HarvestRequest
     from agentbench.authoring.harvest.harvest import harvest as run_harvest
     from agentbench.cli.step_progress import StepProgress
+    from agentbench.contract.json_schema import write_suite_schemas
     from agentbench.run.lab import Lab
 
     prefix = check_name(name or repository_name(repo), "--name")
@@ -278,6 +281,9 @@ def harvest(
     )
     with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab, StepProgress() as progress:
         result = run_harvest(request, lab, notify=progress.print, show_running=progress.show)
+    for folder in (request.task.suite_dir, request.heldout_dir):
+        if folder.is_dir():
+            write_suite_schemas(folder)
     _show_harvest(result, request, as_json=common["as_json"])
 
 

@@ -103,6 +103,7 @@ def import_swebench(
     Rejected rows are reported with their place, and the exit code is 2 if there are any.
     """
     from agentbench.authoring.formats.swebench import import_instance, read_instances, repository_url
+    from agentbench.contract.json_schema import write_suite_schemas
     from agentbench.core.errors import InputError
     from agentbench.core.text import printable
     from agentbench.run.lab import Lab
@@ -118,6 +119,8 @@ def import_swebench(
                 created.append({"task_id": instance.id, "folder": str(folder)})
                 if not as_json:
                     click.echo(printable(f"Created {instance.id}: {folder}"))
+    if created:
+        write_suite_schemas(suite_dir)
     if not created and not refused.rows:
         raise InputError(f"{file} has no row" + (f" called {' or '.join(only)}" if only else ""))
     if as_json:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.contract.freeze_scenario import freeze_scenario
+from agentbench.contract.json_schema import SCENARIO_MODELINE, TASK_MODELINE, write_suite_schemas
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.contract.schema import SLUG
 from agentbench.contract.suite import DEMO
@@ -47,9 +48,11 @@ def new_suite(folder: Path) -> LoadedTask:
     existed = folder.exists()
     if existed and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not an empty folder", remedy="choose another name")
-    texts = {"scenario.yaml": _SCENARIO, "README.md": _README.replace("@SUITE@", name)}
+    texts = {"scenario.yaml": SCENARIO_MODELINE + _SCENARIO, "README.md": _README.replace("@SUITE@", name)}
     texts |= {f"{FIRST_TASK}/{file}": text for file, text in _example(FIRST_TASK, name).items()}
-    return _write(folder, texts, folder / FIRST_TASK, keep_folder=existed)
+    loaded = _write(folder, texts, folder / FIRST_TASK, keep_folder=existed)
+    write_suite_schemas(folder)
+    return loaded
 
 
 def new_task(folder: Path, options: NewTask) -> LoadedTask:
@@ -68,7 +71,9 @@ def new_task(folder: Path, options: NewTask) -> LoadedTask:
         raise InputError(f"{folder} already exists", remedy="choose another name")
     texts = _from_source(slug, suite, options) if options.has_source else _example(slug, suite)
     texts[TASK_NAME] = freeze_scenario(texts[TASK_NAME], folder.absolute().parent)
-    return _write(folder, texts, folder, keep_folder=contains_repo)
+    loaded = _write(folder, texts, folder, keep_folder=contains_repo)
+    write_suite_schemas(folder.absolute().parent)
+    return loaded
 
 
 def _check_name(name: str, kind: str) -> None:
@@ -101,7 +106,7 @@ def _from_source(slug: str, suite: str, options: NewTask) -> dict[str, str]:
     text = _SOURCE_TASK.replace("@ID@", json.dumps(slug)).replace("@SUITE@", json.dumps(suite))
     text = text.replace("@REPO@", "\n".join(source)).replace("@COMMAND@", json.dumps(options.test_command))
     return {
-        TASK_NAME: text,
+        TASK_NAME: TASK_MODELINE + text,
         "statement.md": "Describe the problem as an issue would: what happens, and what should happen instead.\n",
         "notes.md": _NOTES,
     }
@@ -110,7 +115,7 @@ def _from_source(slug: str, suite: str, options: NewTask) -> dict[str, str]:
 def _example(slug: str, suite: str) -> dict[str, str]:
     text = _EXAMPLE_TASK.replace("@ID@", json.dumps(slug)).replace("@SUITE@", json.dumps(suite))
     return {
-        TASK_NAME: text,
+        TASK_NAME: TASK_MODELINE + text,
         "notes.md": _NOTES,
         "repo/tinystats/__init__.py": _PACKAGE,
         "repo/tests/test_tinystats.py": _VISIBLE,

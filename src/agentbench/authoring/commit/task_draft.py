@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from agentbench.contract.json_schema import TASK_MODELINE
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.contract.schema import SLUG
 from agentbench.core.errors import InputError
@@ -127,7 +128,7 @@ def write_task(draft: TaskDraft, folder: Path) -> LoadedTask:
         if folder.exists():
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
-        (folder / TASK_NAME).write_text(dump_yaml(draft.document()), encoding="utf-8")
+        (folder / TASK_NAME).write_text(TASK_MODELINE + dump_yaml(draft.document()), encoding="utf-8")
         (folder / "statement.md").write_text(draft.statement, encoding="utf-8")
         (folder / "reference.patch").write_bytes(draft.reference)
         if draft.notes:
