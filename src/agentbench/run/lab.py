@@ -303,6 +303,7 @@ class Lab:
             timeout_sec=setup.timeout_sec,
             secrets=declared_secrets(task),
             fresh=self.fresh_setup,
+            repository=snapshot.digest,
         )
         spec = sandbox_spec(task, Phase.SETUP)
         if registries and spec.network and setup.commands:

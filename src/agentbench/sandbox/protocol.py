@@ -261,6 +261,8 @@ class SetupPlan:
     secrets: Mapping[str, str] = field(default_factory=dict)
     fresh: bool = False
     network: SetupNetwork | None = None
+    repository: str = ""
+    """Digest of the base repository. Setups of one base repository share what they download; the same code runs in all of them."""
 
 
 class Backend(Protocol):

@@ -2,7 +2,7 @@
 
     <state>/layers/<store>/<kind>/<key>/<build>/  frozen layers, see environments/layers.py; one store per user (u<uid>)
                                                   or docker engine (docker-<id>)
-    <state>/downloads/<key>/                      package downloads of one contract, seen by its setup only
+    <state>/downloads/<key>/                      package downloads of one base repository, seen by its setups only
     <state>/etc/<key>/                            a sandbox's /etc, with the command server for one interpreter
     <state>/live/<owner>/                         one per running backend, locked while it runs
 

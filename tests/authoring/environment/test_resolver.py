@@ -74,6 +74,19 @@ def test_releases_are_chosen_first_and_installed_once(
     assert environment.unpinned == ""
 
 
+def test_later_command_installs_the_known_lock_without_asking(
+    repo: Path, index: PackageIndex, lab: Lab, setups: list[str]
+) -> None:
+    index.put("app", "1.0", "2023-01-01")
+    first = first_environment(request_for(repo), lab)
+    again = first_environment(request_for(repo), lab)
+    assert setups == ["asked", "installed", "installed"]
+    assert (again.draft.setup, again.remark, again.unpinned) == (first.draft.setup, first.remark, "")
+    index.put("app", "1.1", "2023-06-02")
+    later = first_environment(dataclasses.replace(request_for(repo), date="2023-06-02"), lab)
+    assert freeze(later.prepared.environment) == ["app==1.1"]
+
+
 def test_lock_that_does_not_install_is_reported(
     repo: Path, index: PackageIndex, lab: Lab, setups: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,7 +94,7 @@ def test_later_phases_see_neither_index_settings_nor_download_cache(
 
 
 @pytest.mark.req("R-08")
-def test_downloads_are_cached_per_contract(
+def test_downloads_are_cached_per_base_repository(
     second: BwrapBackend, source: Path, prepare: Callable[..., Prepared]
 ) -> None:
     put = "cd $PIP_CACHE_DIR; cat http-v2/a/page wheels/built; mkdir -p http-v2/a wheels; echo page > http-v2/a/page; echo w > wheels/built; true"
@@ -102,6 +102,9 @@ def test_downloads_are_cached_per_contract(
     repeated = second.prepare(make_plan(source, put, key="downloads", fresh=True), SETUP, on_step=lambda _: None)
     assert repeated.steps[0].stdout == b"page\n"
     assert prepare(put, key="other downloads").steps[0].stdout == b""
+    for key, found in (("asked", b""), ("installed", b"page\n")):  # two setups of one repository
+        plan = replace(make_plan(source, put, key=key), repository="sha256:0")
+        assert second.prepare(plan, SETUP, on_step=lambda _: None).steps[0].stdout == found
 
 
 def test_second_prepare_runs_nothing(prepare: Callable[..., Prepared]) -> None:

@@ -1,6 +1,7 @@
 """Pin and install candidate environments for a commit's tests, starting with the project's own requirements on its day.
 
-A lock that worked for one commit is reused for commits with the same packaging on days with the same releases.
+A lock that worked for one commit is reused, also by later commands, for commits with the same packaging on days with the same
+releases.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from agentbench.authoring.commit.task_draft import TaskDraft, write_task
 from agentbench.authoring.commit.verification import prepare
 from agentbench.authoring.environment.detection import DetectedSetup, InstallPlan
 from agentbench.authoring.environment.dry_run import find_releases, freeze
+from agentbench.authoring.environment.known_locks import KnownLock, KnownLocks
 from agentbench.authoring.environment.pinner import CannotPin, Pinner
 from agentbench.authoring.environment.release_dates import TOOLS, ReleaseDates, day_for, with_constraints
 from agentbench.authoring.environment.requirements import (
@@ -28,7 +30,7 @@ from agentbench.authoring.environment.requirements import (
     names_of,
     unique,
 )
-from agentbench.core.canonical import Json, digest
+from agentbench.core.canonical import Json
 from agentbench.run.lab import Lab, PreparedTask
 from agentbench.workspace.source.package_index import ProjectFiles, normal_name
 
@@ -71,24 +73,12 @@ class PreparedEnvironment:
     """Why the environment is not pinned by digest; empty if it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownLock:
-    """A pinned environment that worked for some packaging on some day."""
-
-    day: str
-    commands: tuple[str, ...]
-    freeze: tuple[str, ...]
-    plan: str
-    remark: str
-    newer: tuple[str, ...]
-
-
 @dataclass
 class EnvironmentResolver:
     """Finds environments for commits. Shared by all commits of one harvest."""
 
     files: ProjectFiles = field(default_factory=ProjectFiles)
-    _known_locks: dict[str, list[_KnownLock]] = field(default_factory=dict)
+    locks: KnownLocks = field(default_factory=KnownLocks)
     _names: set[str] = field(default_factory=lambda: set(TOOLS))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -104,7 +94,7 @@ class EnvironmentResolver:
         commit_day = day_for(request.date, request.draft.python or "")
         errors: list[UnsuitableCommit] = []
         tried: set[tuple[str, ...]] = set()
-        for lock in self._matching_locks(request, commit_day):
+        for lock in self._matching_locks(request, commit_day, lab):
             environment = self._install_lock(request, lock, lab, errors)
             if environment is not None:
                 tried.add(lock.freeze)
@@ -128,12 +118,11 @@ class EnvironmentResolver:
 
     # --- known locks ------------------------------------------------------------------------------------------
 
-    def _matching_locks(self, request: EnvironmentRequest, day: str) -> list[_KnownLock]:
-        with self._lock:
-            locks = list(self._known_locks.get(_key(request), ()))
-        return [lock for lock in locks if request.pin and self._same_releases(lock, day)]
+    def _matching_locks(self, request: EnvironmentRequest, day: str, lab: Lab) -> list[KnownLock]:
+        locks = self.locks.find(lab.state, _asked(request)) if request.pin and not lab.fresh_setup else ()
+        return [lock for lock in locks if self._same_releases(lock, day)]
 
-    def _same_releases(self, lock: _KnownLock, day: str) -> bool:
+    def _same_releases(self, lock: KnownLock, day: str) -> bool:
         """Return whether resolving on another day would give the same, because nothing in the lock has a newer release."""
         if lock.day == day:
             return True
@@ -141,7 +130,7 @@ class EnvironmentResolver:
         return all(self.releases.newest(name, lock.day) == self.releases.newest(name, day) for name in names)
 
     def _install_lock(
-        self, request: EnvironmentRequest, lock: _KnownLock, lab: Lab, errors: list[UnsuitableCommit]
+        self, request: EnvironmentRequest, lock: KnownLock, lab: Lab, errors: list[UnsuitableCommit]
     ) -> PreparedEnvironment | None:
         draft = dataclasses.replace(request.draft, setup=lock.commands, env=request.detected.plans[0].env)
         request.step(f"installing {len(lock.freeze)} dependencies of a known lock")
@@ -179,9 +168,10 @@ class EnvironmentResolver:
         newer = self.releases.newer(listing, commit_day)
         remark = self._remark(listing, day, commit_day, newer)
         if day and not unpinned:
-            lock = _KnownLock(day, draft.setup, tuple(listing), plan.name, remark, newer)
-            with self._lock:
-                self._known_locks.setdefault(_key(request), []).append(lock)
+            lock = KnownLock(
+                day=day, commands=draft.setup, freeze=tuple(listing), plan=plan.name, remark=remark, newer=newer
+            )
+            self.locks.add(lab.state, _asked(request), lock)
         without_dates = self.releases.undated([line.split("==")[0] for line in listing if "==" in line])
         undated = tuple(line for line in listing if normal_name(line.split("==")[0]) in without_dates)
         return PreparedEnvironment(draft, prepared, plan.name, remark, newer, undated, unpinned)
@@ -327,7 +317,7 @@ def with_env(request: EnvironmentRequest, env: Mapping[str, str]) -> Environment
     return dataclasses.replace(request, detected=dataclasses.replace(request.detected, plans=plans))
 
 
-def _key(request: EnvironmentRequest) -> str:
+def _asked(request: EnvironmentRequest) -> Json:
+    """Return what decides the releases of an environment besides the day."""
     plans: list[Json] = [[list(plan.commands), dict(plan.env)] for plan in request.detected.plans]
-    parts: list[Json] = [request.packaging, request.draft.python, plans]
-    return digest(parts)
+    return [request.packaging, request.draft.python, plans]

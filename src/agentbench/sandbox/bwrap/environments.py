@@ -139,12 +139,12 @@ class BwrapEnvironments:
             yield binds
 
     def _downloads(self, plan: SetupPlan) -> Path:
-        """Return the download cache of a contract.
+        """Return the download cache of a base repository.
 
-        Contracts do not share one: a setup could plant a package there that another one would then install.
+        Repositories do not share one: a setup could plant a package there that another one would then install.
         """
         uid = self._backend.uid
-        name = digest([os.geteuid() if uid is None else uid, plan.key]).removeprefix("sha256:")[:32]
+        name = digest([os.geteuid() if uid is None else uid, plan.repository or plan.key]).removeprefix("sha256:")[:32]
         root = self._backend.state / "downloads" / name
         (root / "downloads").mkdir(parents=True, exist_ok=True)
         Freezer(uid).own(root / "downloads")
