@@ -83,8 +83,8 @@ def test_later_command_installs_the_known_lock_without_asking(
     assert setups == ["asked", "installed", "installed"]
     assert (again.draft.setup, again.remark, again.unpinned) == (first.draft.setup, first.remark, "")
     index.put("app", "1.1", "2023-06-02")
-    later = first_environment(dataclasses.replace(request_for(repo), date="2023-06-02"), lab)
-    assert freeze(later.prepared.environment) == ["app==1.1"]
+    first_environment(dataclasses.replace(request_for(repo), date="2023-06-02"), lab)
+    assert setups[3:] == ["asked", "installed"]  # other releases on that day
 
 
 def test_lock_that_does_not_install_is_reported(
