@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cheats.cheating.builds_another_dependency import CALLER, LOOKUP
-from tests.cheats.snippets import CORE
+from tests.cheats.cheating.builds_another_dependency import CALLER
+from tests.cheats.snippets import CORE, LOOKUP
 
 FAMILY = "build"
 REPO = {"build.sh": "true\n"}

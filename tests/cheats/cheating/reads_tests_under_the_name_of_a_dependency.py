@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cheats.cheating.builds_another_dependency import LOOKUP
-from tests.cheats.snippets import CORE, MEAN
+from tests.cheats.snippets import lookup_compiled_as
 
 FAMILY = "leaks"
-CHANGES: dict[str, str | None] = {
-    CORE: MEAN
-    + f"""
-
-import sysconfig
-
-NAMES = {{}}
-exec(compile({LOOKUP!r}, sysconfig.get_path("purelib") + "/pip/__init__.py", "exec"), NAMES)
-median = NAMES["lookup"]
-""",
-}
+CHANGES = lookup_compiled_as('sysconfig.get_path("purelib") + "/pip/__init__.py"', before="\nimport sysconfig\n")

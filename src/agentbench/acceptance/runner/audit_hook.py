@@ -13,9 +13,9 @@ import pathlib
 import posix
 import stat
 import sys
+from _imp import get_frozen_object
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from hashlib import sha256
 from importlib.util import MAGIC_NUMBER
 from marshal import loads
 from time import time
@@ -47,7 +47,9 @@ NATIVE_EVENTS = frozenset({"ctypes.cdata", "ctypes.dlsym", "ctypes.dlsym/handle"
 LOAD_EVENTS = {"open": 0, "import": 1, "ctypes.dlopen": 0}
 """Events that load code, if the import system opens the file, and the position of the file among their arguments."""
 IMPORT_SYSTEM = "<frozen importlib._bootstrap_external>"
-HANDLED_EVENTS = LOAD_EVENTS.keys() | OPEN_EVENTS | MOVE_EVENTS | PROCESS_EVENTS | MEMORY_EVENTS | NATIVE_EVENTS
+HANDLED_EVENTS = (
+    {"exec"} | LOAD_EVENTS.keys() | OPEN_EVENTS | MOVE_EVENTS | PROCESS_EVENTS | MEMORY_EVENTS | NATIVE_EVENTS
+)
 STACK_FORMATTERS = frozenset({"format_stack", "print_stack"})
 """Functions that format stacks for people. Before tests run, their output holds nothing that a test expects."""
 SOURCE_READERS = {
@@ -55,8 +57,16 @@ SOURCE_READERS = {
     "traceback.py": frozenset({"line", "lines", "extract_stack", "format_stack", "print_stack", "walk_stack"}),
 }
 """Called directly, these return the source of a named file or of the caller. Error formatters use other functions."""
-GENERATED_CODE = ("<frozen ", "<doctest ")
-"""File name prefixes of generated code that does not belong to the workspace."""
+ON_BEHALF = frozenset({"open test", "open runner", "open memory", "change test"})
+"""Events for which the caller of an installed package is responsible. Tests hand packages other files."""
+FROZEN = "<frozen "
+FROZEN_NAMES = {
+    "importlib._bootstrap": "_frozen_importlib",
+    "importlib._bootstrap_external": "_frozen_importlib_external",
+}
+"""Frozen modules that the interpreter keeps under another name than that of their file."""
+REWRITER = "/_pytest/assertion/rewrite.py"
+_BYTECODE_SUFFIX = f"{sys.implementation.cache_tag}{f'.opt-{sys.flags.optimize}' if sys.flags.optimize else ''}.pyc"
 MAX_REPORTS = 100
 """Reports per kind, so that many reports of one kind cannot hide another kind."""
 
@@ -82,6 +92,7 @@ class AuditMonitor:
         runner_folder: str,
         is_test: Callable[[str], bool],
         trusted_paths: Iterable[str],
+        runner_code: list[CodeType],
     ) -> None:
         self._installed = tuple(_absolute(path) + "/" for path in trusted_paths if "-packages" in path)
         """Folders of installed packages. Tests may make others with such a name."""
@@ -90,26 +101,30 @@ class AuditMonitor:
         self._send = send
         self._pid = _getpid()
         self._workspace = job["workspace"].rstrip("/") + "/"
-        self._patched_files = frozenset(job["written"])
-        """Files that the patch wrote. They are code under test whatever they are called."""
+        self._patched_inodes = frozenset(_inode(self._workspace + path) for path in job["written"])
+        """Files that the patch wrote. They are code under test wherever they are moved."""
         self._stdlib_folder = os.path.dirname(os.__file__) + "/"  # noqa: PTH120
         self._guarded = frozenset(job["guarded"])
         self._guarded_inodes = {inode: path for path in self._guarded if (inode := _inode(path)) is not None}
         """The guarded files by device and inode, so that links and other paths to them are recognised."""
         self._guarded_names = frozenset(path.rpartition("/")[2] for path in self._guarded)
         self._started = time()
-        self._rewritten = frozenset(target.split(":")[0].split(".")[0] for _, target in job["plugins"])
-        """Packages whose code pytest rewrites, so that it differs from its source."""
         self._proc_device = _stat("/proc").st_dev
         self._runner_folder = runner_folder.rstrip("/") + "/"
         self._has_test_name = is_test
-        self._source_digests: dict[str, frozenset[str]] = {}
+        self._known_code: dict[tuple[str, str], list[CodeType]] = {}
+        """Code that is not under test, by the file and name that it has."""
+        self._read_files = {code.co_filename for code in runner_code}
+        self._genuine: dict[int, CodeType] = {}
+        """Code that was recognised before, by its identity."""
         self._reported: set[tuple[str, str, int]] = set()
         self._counts: dict[str, int] = {}
         self.testing = False
         """Whether collection is over and tests are running."""
         self._busy_threads: set[int] = set()
         """Threads that are inside `handle_event`."""
+        for module in runner_code:
+            self._add_known(module.co_filename, module)
 
     def begin_tests(self) -> None:
         self.testing = True
@@ -122,6 +137,9 @@ class AuditMonitor:
         self._busy_threads.add(thread)  # the calls below raise audit events too
         try:
             frame: FrameType | None = _getframe(RUNNER_FRAMES + 1)
+            if event == "exec":
+                self._add_rewritten(arguments[0], frame)
+                return False
             location = self._loaded_file(event, arguments, frame) or self._responsible(event, arguments, frame)
             if location is None or location in self._reported:
                 return False
@@ -160,7 +178,7 @@ class AuditMonitor:
         """
         position = LOAD_EVENTS.get(event)
         text = None if position is None else _path_text(arguments[position])
-        if text is None or (event == "open" and (frame is None or frame.f_code.co_filename != IMPORT_SYSTEM)):
+        if text is None or (event == "open" and (frame is None or _file_of(frame.f_code) != IMPORT_SYSTEM)):
             return None
         if event != "open":
             kind = "library" if self._is_new(text) else ""
@@ -174,7 +192,7 @@ class AuditMonitor:
     def _is_bytecode(self, path: str, frame: FrameType | None) -> bool:
         """Return whether the import system opens a file as bytecode of a module in the workspace, wherever it is."""
         caller = None if frame is None else frame.f_back
-        if caller is None or caller.f_code.co_name != "get_code" or caller.f_code.co_filename != IMPORT_SYSTEM:
+        if caller is None or _name_of(caller.f_code) != "get_code" or _file_of(caller.f_code) != IMPORT_SYSTEM:
             return False
         source = caller.f_locals.get("source_path", path)  # a loader without this variable loads only bytecode
         is_own = type(source) is str and source.startswith(self._workspace) and not source.startswith(self._installed)
@@ -232,107 +250,125 @@ class AuditMonitor:
         opened = _absolute(_path_text(path) or "")
         entry: FrameType | None = None
         while frame is not None:
-            file = frame.f_code.co_filename
-            if self._is_candidate_code(file) or (file.startswith("<") and not file.startswith(GENERATED_CODE)):
-                if self._is_test_frame(frame):
-                    passed: set[str] = set() if entry is None else _path_arguments(entry)
-                    is_passed = opened in passed and (file == opened or not opened.endswith(".py"))
-                    return is_passed or any(
-                        self._is_test(folder[len(self._workspace) :] + "/") and opened.startswith(folder + "/")
-                        for folder in passed
-                        if folder.startswith(self._workspace)
-                    )
+            if not self._is_genuine(frame.f_code):
                 entry = frame
+            elif self._is_test(file := _file_of(frame.f_code)):
+                passed: set[str] = set() if entry is None else _path_arguments(entry)
+                is_passed = opened in passed and (file == opened or not opened.endswith(".py"))
+                return is_passed or any(
+                    self._is_test(folder + "/") and opened.startswith(folder + "/") for folder in passed
+                )
             frame = frame.f_back
         return False
 
     def _locate(self, kind: str, frame: FrameType | None) -> tuple[str, str, int] | None:
-        """Return kind, file and line of an event if candidate code is responsible for it.
+        """Return kind, file and line of an event if code under test is responsible for it.
 
-        The first frame outside the standard library is responsible. Memory events count only for direct calls. pytest
-        also opens files, on behalf of the code that calls its loader. If that frame belongs to a test, code that only
-        claims to be part of the library is responsible, if there is any.
+        The first frame that is code under test is responsible, unless a genuine test comes before it. The standard library
+        acts on behalf of its caller, and so do installed packages for some events. Memory events count only for direct
+        calls. Code without a file is responsible if nothing else is: libraries make such code for their callers.
         """
         direct = not kind.startswith(("open", "change", "ctypes"))
-        purpose, forged = "", None
+        purpose, generated, outermost = "", None, frame
         while frame is not None:
-            file = frame.f_code.co_filename
-            if not (file.startswith("<") or self._is_stdlib(file) or (not direct and "/_pytest/" in file)):
-                if not self._is_test_frame(frame):
-                    is_candidate = self._is_candidate_code(file) or self._is_disguised(frame.f_code)
-                    return self._place(kind, purpose, frame) if is_candidate else None
+            outermost = frame
+            file = _file_of(frame.f_code)
+            if file.startswith("<") and not file.startswith(FROZEN):
+                generated = generated or frame
+            elif not self._is_genuine(frame.f_code):
+                return self._place(kind, purpose, frame)
+            elif self._is_test(file) or (direct and not file.startswith(FROZEN)):
                 break
-            if forged is None and self._is_forged(frame.f_code):
-                forged = frame
-            if purpose or file.endswith("/linecache.py"):
+            elif file.startswith(self._installed) and (purpose or kind not in ON_BEHALF):
+                return None
+            elif purpose or file.endswith("/linecache.py"):
                 purpose = self._purpose(frame.f_code)
-            if direct and not file.startswith("<"):
-                break
             frame = frame.f_back
-        return None if forged is None else self._place(kind, purpose, forged)
+        if frame is None and not purpose and kind in ON_BEHALF and not self._is_main(outermost):
+            generated = generated or outermost  # a thread without a test: code under test started it
+        return None if generated is None else self._place(kind, purpose, generated)
+
+    def _is_main(self, frame: FrameType | None) -> bool:
+        return frame is None or _file_of(frame.f_code).startswith(self._runner_folder)
 
     def _place(self, kind: str, purpose: str, frame: FrameType) -> tuple[str, str, int]:
-        file = frame.f_code.co_filename
+        file = _file_of(frame.f_code)
         # Python 3.8 has no `removeprefix`.
         place = file[len(self._workspace) :] if file.startswith(self._workspace) else file  # noqa: FURB188
         return (f"{kind} {purpose}" if purpose else kind, place, frame.f_lineno)
 
     def _purpose(self, code: CodeType) -> str:
         """Return why the library reads source lines: the outermost of its functions is the one that was called."""
-        reads_source = code.co_name in SOURCE_READERS.get(code.co_filename.rpartition("/")[2], ())
-        reads_source &= self.testing or code.co_name not in STACK_FORMATTERS
+        reads_source = _name_of(code) in SOURCE_READERS.get(_file_of(code).rpartition("/")[2], ())
+        reads_source &= self.testing or _name_of(code) not in STACK_FORMATTERS
         return "line by line" if reads_source else "for a source line"
 
-    def _is_forged(self, code: CodeType) -> bool:
-        """Return whether code has no file or does not come from the library file that it names."""
-        file = code.co_filename
-        if file.startswith((*GENERATED_CODE, self._runner_folder)):
-            return False
-        if file not in self._source_digests:
-            self._source_digests[file] = self._digests_of(file)
-        return _digest(code) not in self._source_digests[file]
-
-    def _digests_of(self, file: str) -> frozenset[str]:
-        """Return the digests of all code in a file."""
-        bytecode = _bytecode_file(file)
-        try:
-            code = None if self._is_new(bytecode) else _cached_code(file, bytecode)
-            return _digests(_compiled(file) if code is None else code)
-        except (OSError, ValueError, EOFError, TypeError, SyntaxError, RecursionError, MemoryError):
-            return frozenset()
-
-    def _is_test_frame(self, frame: FrameType) -> bool:
-        file = frame.f_code.co_filename
-        return file.startswith(self._workspace) and self._is_test(file[len(self._workspace) :])
-
-    def _is_candidate_code(self, file: str) -> bool:
-        """Return whether a file is in the workspace, from the candidate's own build, or was written anywhere else."""
-        if file.startswith(("<", self._runner_folder)) or self._is_stdlib(file):
-            return False
-        _, installed, place = file.rpartition("-packages/")
-        if file.startswith(self._workspace) or not installed:
+    def _is_genuine(self, code: CodeType) -> bool:
+        """Return whether code is not under test: it comes from the frozen module, library file or test that it names."""
+        if self._genuine.get(id(code)) is code:
             return True
-        return self._setup_packages is not None and place.split("/")[0].split(".")[0] not in self._setup_packages
+        file = _file_of(code)
+        genuine = any(_is_same(code, other) for other in self._known_code.get((file, _name_of(code)), ()))
+        if genuine:
+            self._genuine[id(code)] = code
+        elif file not in self._read_files:
+            self._read_files.add(file)
+            self._add_known(file, self._read_code(file))
+            return self._is_genuine(code)
+        return genuine
 
-    def _is_disguised(self, code: CodeType) -> bool:
-        """Return whether code that claims to be part of an installed package is not, or not since setup."""
-        file = code.co_filename
-        package = file.rpartition("-packages/")[2].split("/")[0].split(".")[0]
-        if "-packages/" not in file or package in self._rewritten:
-            return False
-        return self._is_new(file) or self._is_forged(code)
+    def _add_known(self, file: str, module: CodeType | None) -> None:
+        pending = [] if module is None else [module]
+        while pending:
+            code = pending.pop()
+            self._known_code.setdefault((file, code.co_name), []).append(code)
+            pending += [constant for constant in code.co_consts if type(constant) is CodeType]
+
+    def _add_rewritten(self, module: CodeType, frame: FrameType | None) -> None:
+        """Recognise a test or plugin that pytest executes after it has rewritten what its file contains."""
+        if frame is not None and _file_of(frame.f_code).endswith(REWRITER) and self._is_genuine(frame.f_code):
+            file = _file_of(module)
+            self._add_known(file, module if self._is_trusted_file(file) else None)
+
+    def _read_code(self, file: str) -> CodeType | None:
+        """Return the code of a frozen module or a file, or None if it is under test."""
+        try:
+            if file.startswith(FROZEN):
+                name = file[len(FROZEN) : -1]
+                return get_frozen_object(FROZEN_NAMES.get(name, name))
+            if not self._is_trusted_file(file):
+                return None
+            bytecode = _bytecode_file(file)
+            return (None if self._is_new(bytecode) else _cached_code(file, bytecode)) or _compiled(file)
+        except (OSError, ImportError, ValueError, EOFError, TypeError, SyntaxError, RecursionError, MemoryError):
+            return None
+
+    def _is_trusted_file(self, file: str) -> bool:
+        """Return whether setup or the task wrote a file: standard library, installed package or test."""
+        installed = next((folder for folder in self._installed if file.startswith(folder)), "")
+        if installed:
+            package = file[len(installed) :].partition("/")[0].partition(".")[0]
+            trusted = self._setup_packages is None or package in self._setup_packages
+        else:
+            trusted = file.startswith(self._stdlib_folder) or self._is_test(file)
+        return trusted and not self._is_new(file) and _inode(file) not in self._patched_inodes
 
     def _is_test(self, path: str) -> bool:
-        return path not in self._patched_files and self._has_test_name(path)
+        return path.startswith(self._workspace) and self._has_test_name(path[len(self._workspace) :])
 
-    def _is_stdlib(self, file: str) -> bool:
-        """Return whether a file belongs to the standard library and not to a package installed next to it."""
-        return file.startswith(self._stdlib_folder) and "/site-packages/" not in file and "/dist-packages/" not in file
+
+def _file_of(code: CodeType) -> str:
+    """Return the file that code names. Methods of a subclass of `str` would belong to the code under test."""
+    return str.__str__(code.co_filename)
+
+
+def _name_of(code: CodeType) -> str:
+    return str.__str__(code.co_name)
 
 
 def _bytecode_file(file: str) -> str:
     folder, _, name = file.rpartition("/")
-    return f"{folder}/__pycache__/{name.rpartition('.')[0]}.{sys.implementation.cache_tag}.pyc"
+    return f"{folder}/__pycache__/{name.rpartition('.')[0]}.{_BYTECODE_SUFFIX}"
 
 
 def _cached_code(file: str, bytecode: str) -> CodeType | None:
@@ -353,19 +389,19 @@ def _cached_code(file: str, bytecode: str) -> CodeType | None:
 
 def _compiled(file: str) -> CodeType:
     with open(file, "rb") as source:  # noqa: PTH123
-        return compile(source.read(), file, "exec", dont_inherit=True)
+        data = source.read()
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")  # code is compared without its constants
+    # As text, because the encoding that a file declares may be a codec of the code under test.
+    return compile(text.lstrip("\ufeff"), file, "exec", dont_inherit=True)
 
 
-def _digests(module: CodeType) -> frozenset[str]:
-    codes = [module]
-    for code in codes:
-        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return frozenset(map(_digest, codes))
-
-
-def _digest(code: CodeType) -> str:
-    """Return a digest of what code does, independent of its position."""
-    return sha256(code.co_code + repr((code.co_name, code.co_names, code.co_varnames)).encode()).hexdigest()
+def _is_same(code: CodeType, other: CodeType) -> bool:
+    """Return whether code does the same as other code of the same name, wherever it stands."""
+    names = code.co_names == other.co_names and code.co_varnames == other.co_varnames
+    return names and code.co_code == other.co_code
 
 
 def _path_arguments(frame: FrameType) -> set[str]:

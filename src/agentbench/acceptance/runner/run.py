@@ -26,6 +26,8 @@ BUILTINS = dict(vars(builtins))
 globals()["__builtins__"] = dict(BUILTINS)
 PYTEST_CALL: list[Any] = []
 """Arguments of `pytest.main`, until it is called."""
+RUNNER_CODE = [sys._getframe().f_code]  # noqa: SLF001
+"""The modules of the runner."""
 
 
 def start_site(workspace: str) -> list[str]:
@@ -70,11 +72,13 @@ def load(name: str) -> types.ModuleType:
     """Load a file of this folder without listing it in `sys.modules`, where code under test would find it."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
     spec = importlib.util.spec_from_file_location("_" + os.urandom(6).hex(), path)
-    if spec is None or spec.loader is None:
+    if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
         raise ImportError(path)
     module = importlib.util.module_from_spec(spec)
     vars(module)["__builtins__"] = dict(BUILTINS)
-    spec.loader.exec_module(module)
+    code = spec.loader.source_to_code(spec.loader.get_data(path), path)
+    RUNNER_CODE.append(code)
+    exec(code, vars(module))  # noqa: S102
     return module
 
 
@@ -107,6 +111,7 @@ def prepare() -> Callable[..., int]:
         return seal(lambda *_: status)  # type: ignore[no-any-return]
     os.chdir(job["cwd"])
     pins, session, reentrancy_guard = load("pins"), load("session"), load("reentrancy_guard")
+    pytest_plugin = load("pytest_plugin")
     pins.ignore_bytecode(job["workspace"], trusted_paths)
     if job["mode"] == "survey":
         send("names", importable_names(trusted_paths))
@@ -131,7 +136,7 @@ def prepare() -> Callable[..., int]:
         for name, callback in recorder.callbacks().items()
     }
     survey = job["mode"] == "survey"
-    plugin = load("pytest_plugin").make_plugin(
+    plugin = pytest_plugin.make_plugin(
         callbacks, job["canary"], frozenset(job["only"]), frozenset(job["named"]), survey=survey
     )
     PYTEST_CALL[:] = [session.pytest_arguments(job), [plugin]]
@@ -154,7 +159,9 @@ def start_monitoring(
     runner_monitor, audit_hook = load("runner_monitor"), load("audit_hook")
     runner_folder = os.path.dirname(os.path.abspath(__file__))
     monitor = runner_monitor.RunnerMonitor(job["workspace"], job["replaced"])
-    audit_monitor = audit_hook.AuditMonitor(send, job, runner_folder, runner_monitor.is_test, trusted_paths)
+    audit_monitor = audit_hook.AuditMonitor(
+        send, job, runner_folder, runner_monitor.is_test, trusted_paths, RUNNER_CODE
+    )
 
     def failed(reason: str) -> None:
         send("changed", [f"harness runner: {reason}"])
