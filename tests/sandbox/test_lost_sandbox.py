@@ -81,6 +81,23 @@ def test_stopped_server_is_blamed_on_what_ran_inside(backend: Backend, monkeypat
         assert (again.message, again.evidence) == (lost.message, lost.evidence)
 
 
+@pytest.mark.parametrize("share", [0.25, 1.0], ids=["below-its-limit", "at-its-limit"])
+def test_a_process_killed_for_memory_is_the_hosts_doing_only_below_the_limit(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    """The command server survives, because the kernel kills the largest process."""
+    with backend.open(SPEC, None) as sandbox:
+        monkeypatch.setattr(type(sandbox), "_kernel_oom_kills", lambda _: 1)
+        monkeypatch.setattr(type(sandbox), "_memory_peak_mb", lambda _: int(SPEC.limits.memory_mb * share))
+        if share == 1.0:
+            assert sandbox.run(Command(line="true")).oom
+            return
+        lost = loss(sandbox)
+        assert "killed a process of it for memory" in lost.message
+        assert host_troubles(lost.evidence) == ("the kernel killed its processes because the host was out of memory",)
+        assert loss(sandbox).evidence == lost.evidence
+
+
 def test_closed_sandbox_is_not_lost(backend: Backend) -> None:
     with backend.open(SPEC, None) as sandbox:
         pass

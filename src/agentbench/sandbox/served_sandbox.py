@@ -23,18 +23,29 @@ from agentbench.tree.entry import FileWrite
 _SIGKILL = 9
 _WRITE_BYTES = 256 * 1024
 _READY_SEC = 60.0
+_SLACK_MB = 8
+"""The kernel's memory limit is at least the limit of the programs; a peak this far below it did not reach it."""
 
 
 class ServedSandbox(ABC):
     """Implements `protocol.Sandbox` as far as the command channel can. Backends add what only they can observe."""
 
-    def __init__(self, name: str, server: str, channel: CommandChannel, gauge: MemoryGauge, host: HostWatch) -> None:
+    def __init__(
+        self,
+        name: str,
+        server: str,
+        channel: CommandChannel,
+        gauge: MemoryGauge,
+        host: HostWatch,
+        memory_limit_mb: int,
+    ) -> None:
         self.id = name
         self.server = server
         """The interpreter that runs the command server, for `ab doctor`."""
         self._channel = channel
         self._gauge = gauge
         self._host = host
+        self._memory_limit_mb = memory_limit_mb
         self._closed = False
         self._losing = threading.Lock()
         self._loss: tuple[str, HostEvidence] | None = None
@@ -72,13 +83,26 @@ class ServedSandbox(ABC):
         """Return how many processes the kernel killed for memory so far, which only the host can see. None: unknown."""
 
     def _add_oom_status(self, completed: Completed) -> Completed:
-        """Mark the result if the kernel killed a process for memory meanwhile."""
+        """Mark the result if the kernel killed a process for memory meanwhile.
+
+        Raises:
+            SandboxLost: it did so although the sandbox was below its own limit.
+        """
         count = self._kernel_oom_kills() or 0
         if count <= self._kernel_ooms:
             self._harness_ooms += completed.oom
             return completed
         self._kernel_ooms = count
+        if self._below_limit(self._memory_peak_mb()):
+            with self._losing:
+                lost = self._lost(Ending("the kernel killed a process of it for memory", host_oom_kills=count))
+            self._channel.close()
+            raise lost
         return replace(completed, oom=True)
+
+    def _below_limit(self, peak_mb: int | None) -> bool:
+        """Return whether the sandbox never reached its memory limit, so that the kernel did not enforce it."""
+        return peak_mb is not None and peak_mb < self._memory_limit_mb - _SLACK_MB
 
     def _usage(self, values: Mapping[str, str], disk_mb: float | None, disk_limit_mb: float | None) -> Usage:
         """Build the usage from the contents of cgroup files. The command server counts what they do not state."""

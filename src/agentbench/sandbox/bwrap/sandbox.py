@@ -19,8 +19,6 @@ from agentbench.tree.folder import FolderTree
 
 _READY_SEC = 60.0
 _EXIT_SEC = 5.0
-_SLACK_MB = 8
-"""The kernel's memory limit is at least the limit of the programs; a peak this far below it did not reach it."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -48,9 +46,9 @@ class BwrapSandbox(ServedSandbox):
         self._spawned = spawned
         self._files = files
         self._known = known
-        self._memory_mb = memory_bytes // MIB
         gauge = MemoryGauge(files, memory_bytes, lambda: int((self._disk_mb() or 0) * MIB))
-        super().__init__(spawned.name, server, CommandChannel(spawned.channel, spawned.name), gauge, host)
+        channel = CommandChannel(spawned.channel, spawned.name)
+        super().__init__(spawned.name, server, channel, gauge, host, memory_bytes // MIB)
         if not self._channel.wait_ready(_READY_SEC):
             stderr = spawned.stderr()
             self.close()
@@ -117,8 +115,7 @@ class BwrapSandbox(ServedSandbox):
             # Only the end of the spawner closes the control socket without a report.
             return Ending(f"the sandbox spawner ended ({why})", "gone", disk_written_mb=written, files_written=written)
         kills = oom_kills(self._read("oom", report)) if "oom" in self._files else None
-        peak = self._memory_peak_mb()
-        by_host = kills if kills and peak is not None and peak < self._memory_mb - _SLACK_MB else 0
+        by_host = kills if kills and self._below_limit(self._memory_peak_mb()) else 0
         if kills and not by_host:
             self._kernel_ooms = kills
             return oom_result()

@@ -57,7 +57,7 @@ class DockerSandbox(ServedSandbox):
         on_close: Callable[[DockerSandbox], None],
     ) -> None:
         gauge = container.meter.gauge(container.limits.memory_mb * MIB, container.memory_folders)
-        super().__init__(container.name, container.server, channel, gauge, host)
+        super().__init__(container.name, container.server, channel, gauge, host, container.limits.memory_mb)
         self._container = container
         self._on_close = on_close
         self._seeded: tuple[tuple[str, ...], int] | None = None
@@ -172,12 +172,10 @@ class DockerSandbox(ServedSandbox):
         reported = status.died.wait(_EXIT_SEC) and not status.engine_lost
         if status.limit_exceeded:
             return killed_result(status.limit_exceeded)
-        # The peak of a dead container is unknown, so the host's OOM killer cannot be told from the container's own limit.
-        if (
-            status.exit_code in {_KILLED, ""}
-            and exited
-            and (status.oom or self._kernel_ooms or self._kernel_oom_kills())
-        ):
+        kills = max(int(status.oom), self._kernel_ooms, self._kernel_oom_kills() or 0)
+        killed = exited and status.exit_code in {_KILLED, ""} and kills > 0
+        # If the engine has removed the cgroup, the peak is unknown and the kill counts as one by the container's own limit.
+        if killed and not self._below_limit(self._memory_peak_mb()):
             return oom_result()
         # Under a hard disk limit, all files are in memory. Otherwise a container can hide deleted files from measurements.
         written = None if self._seeded is None else 0
@@ -188,6 +186,7 @@ class DockerSandbox(ServedSandbox):
             f"{account} ({why})",
             self._manager(),
             from_outside=status.ended_by_engine,
+            host_oom_kills=kills if killed else 0,
             disk_written_mb=written,
             files_written=written,
         )
