@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,13 @@ def test_pruning_removes_the_image_unless_it_is_in_use(
     prune(tmp_path / "state", max_bytes=0)
     with pytest.raises(NoSuchImage):
         engine.inspect_image(image)
+
+
+def test_python_version_that_the_image_lacks_is_named_with_the_fix(docker: DockerBackend, source: Path) -> None:
+    steps: list[SetupStep] = []
+    plan = make_plan(source, "echo never run")
+    with pytest.raises(SetupFailed, match=r"environment\.python is 3\.99, but image \S+ has Python 3\.\d+") as caught:
+        docker.prepare(plan, replace(SETUP, python="3.99"), on_step=steps.append)
+    assert "set environment.docker_image to an image with Python 3.99" in caught.value.remedy
+    assert steps == []
+    assert docker.prepare(plan, SETUP, on_step=ignore).backend == "docker"

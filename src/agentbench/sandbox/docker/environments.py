@@ -70,7 +70,9 @@ class DockerEnvironments:
         self._layers = layers
 
     def identity(self, spec: SandboxSpec, *, fresh: bool) -> Mapping[str, Json]:
-        return {"engine": self._engine.facts.id, "image": self._images.base(spec, fresh=fresh).key}
+        base = self._images.base(spec, fresh=fresh)
+        other_python = {} if spec.python in {None, base.short_version} else {"python": spec.python}
+        return {"engine": self._engine.facts.id, "image": base.key, **other_python}
 
     def build(self, build: Build) -> SetupResult:
         spec, plan = build.spec, build.plan
@@ -90,6 +92,7 @@ class DockerEnvironments:
             sandbox = self._containers.start(replace(spec, phase=Phase.SETUP), params)
             try:
                 sandbox.set_environment({**environment(base.env, spec.env), **_setup_environment(build.settings)})
+                _check_python(sandbox, spec, base)
                 build.run.run(sandbox)
                 sandbox.kill_processes()
                 _check_secrets(sandbox, plan.secrets, [spec.workdir, ENV_DIR, HOME])
@@ -161,6 +164,24 @@ class DockerEnvironments:
                 binds.append((_CERTIFICATES.resolve(), str(_CERTIFICATES)))
             binds += [(path, str(path)) for path in settings.folders()]
             yield binds
+
+
+def _check_python(sandbox: DockerSandbox, spec: SandboxSpec, base: BaseImage) -> None:
+    """
+    Raises:
+        SetupFailed: the image does not have the Python version that the task declares.
+    """
+    if (
+        spec.python in {None, base.short_version}
+        or sandbox.run(Command(line=f"command -v python{spec.python}", cwd="/")).ok
+    ):
+        return
+    image = f"the image of {spec.dockerfile.name}" if spec.dockerfile else f"image {base.original}"
+    found = "no Python" if base.bundled else f"Python {base.version}"
+    raise SetupFailed(
+        f"task.yaml: environment.python is {spec.python}, but {image} has {found}",
+        remedy=f'set environment.docker_image to an image with Python {spec.python}, or environment.python to "{base.short_version}"',
+    )
 
 
 def _setup_environment(settings: PackageSettings) -> dict[str, str]:

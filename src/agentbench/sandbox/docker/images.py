@@ -62,6 +62,10 @@ class BaseImage:
     env: tuple[str, ...]
 
     @property
+    def short_version(self) -> str:
+        return ".".join(self.version.split(".")[:2])
+
+    @property
     def server(self) -> str:
         """Describe the interpreter that runs the command server."""
         origin = (
