@@ -46,7 +46,7 @@ def test_files_of_this_repository_validate(name: str) -> None:
         ("task", {"id": "a", "suite": "b", "repo": "none", "strata": {"kind": "fix"}}, "file.strata.kind"),
         ("gate", {"rate": "speed"}, "file.rate"),
         ("gate", {"max_drop": 2}, "file.max_drop"),
-        ("variant", {"name": "x"}, "required"),
+        ("variant", {"agent": "noop"}, "required"),
         ("scenario", {"weights": {"minimal": "heavy"}}, "file.weights.minimal"),
     ],
 )

@@ -89,6 +89,8 @@ class AgentSetup:
     reference: Path | None = None
     command: str | None = None
     files: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of an agent that is a program."""
     script: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     model: Model | None = None

@@ -7,6 +7,8 @@ are killed when it ends. For each further turn of a session it runs again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from agentbench.agents.base import AgentExit, AgentSetup, program_exit
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability
@@ -27,11 +29,14 @@ TURN_VARIABLE = "AB_TURN"
 class CommandAgent:
     name = "command"
 
-    def __init__(self, line: str, *, has_files: bool, has_model: bool = False) -> None:
+    def __init__(
+        self, line: str, *, has_files: bool, has_model: bool = False, env: Mapping[str, str] | None = None
+    ) -> None:
         # With a model, the trace also shows its requests to the gateway.
         self.observability = Observability.GATEWAY if has_model else Observability.PROCESS
         self._line = line
         self._has_files = has_files
+        self._env = dict(env or {})
         self._turn = 0
 
     def run(self, session: Session) -> AgentExit:
@@ -41,7 +46,7 @@ class CommandAgent:
         """Run the program again in the workspace it left, with the new message as its briefing."""
         self._turn += 1
         session.place(BRIEFING_TARGET, message.encode())
-        env = {BRIEFING_VARIABLE: BRIEFING_TARGET}
+        env = {**self._env, BRIEFING_VARIABLE: BRIEFING_TARGET}
         if self._turn > 1 or session.turns_left:
             env[TURN_VARIABLE] = str(self._turn)
         if self._has_files:
@@ -59,7 +64,8 @@ def make(setup: AgentSetup) -> CommandAgent:
         raise InputError("agent 'command' needs a command line", remedy="set it with --agent-command 'sh solve.sh'")
     if "\0" in setup.command:
         raise InputError("--agent-command contains a NUL character")
-    return CommandAgent(setup.command, has_files=setup.files is not None, has_model=setup.model is not None)
+    has_files, has_model = setup.files is not None, setup.model is not None
+    return CommandAgent(setup.command, has_files=has_files, has_model=has_model, env=setup.env)
 
 
 def agent_mounts(setup: AgentSetup) -> tuple[Mount, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
@@ -91,6 +92,9 @@ run_options = stack(
         help="noop, reference, scripted, command, llm_v0, context_packer, subagents, cli:NAME (mini-swe-agent, "
         "claude-code, codex, aider), or an installed plug-in.",
     ),
+    click.option(
+        "--name", help="Name of the method in records and reports [default: the name of the variant or agent]."
+    ),
     click.option("--agent-command", help="Shell command to run in the sandbox (with --agent command)."),
     click.option(
         "--agent-files",
@@ -162,6 +166,7 @@ run_options = stack(
 class RunOptions(TypedDict):
     """Parameters of `run_options`."""
 
+    name: str | None
     agent: str | None
     agent_command: str | None
     agent_files: Path | None
@@ -199,7 +204,10 @@ def cli_choices(options: RunOptions) -> CliChoices:
     from agentbench.core.errors import InputError
     from agentbench.run.config import CliChoices
 
+    if options["name"] is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", options["name"]):
+        raise InputError("--name: expected up to 60 letters, digits, dots, dashes and underscores")
     choices = CliChoices(
+        name=options["name"],
         agent=options["agent"],
         model=_with_found_run(options["model"]),
         temperature=options["temperature"],

@@ -6,7 +6,9 @@ records both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -42,17 +44,48 @@ class VariantFile(_Closed):
     """The content of `configs/variants/NAME.yaml`."""
 
     name: str
-    agent: str
+    """Name of the variant in records and reports."""
+    agent: str | None = None
+    """Agent to run, as with `--agent`. Give one of `agent`, `command` and `cli`."""
+    command: str | None = None
+    """Shell command of an agent that is a program, as with `--agent-command`."""
+    files: str | None = None
+    """Folder of the program's files, as with `--agent-files`; relative to this file."""
+    cli: str | None = None
+    """A known CLI agent: `cli: aider` is short for `agent: "cli:aider"`."""
+    env: dict[str, str] = {}
+    """Environment variables of the program. Values are recorded, so they must not be secrets."""
     model: ModelSettings = ModelSettings.model_construct()
+    """Model of the agent."""
     prompt: str | None = None
+    """Versioned system prompt."""
     limits: VariantLimits = VariantLimits.model_construct()
+    """Caps of the agent."""
     options: dict[str, str] = {}
+    """Options of the agent, as text."""
+
+    @property
+    def entrypoint(self) -> str:
+        """The agent that this variant runs."""
+        return f"cli:{self.cli}" if self.cli else self.agent or "command"
+
+    def problems(self) -> Iterator[str]:
+        """Yield how keys contradict each other."""
+        given = [name for name in ("agent", "command", "cli") if getattr(self, name) is not None]
+        if not given or (len(given) > 1 and not (given == ["agent", "command"] and self.agent == "command")):
+            yield f"expected exactly one of agent, command and cli; got {', '.join(given) or 'none'}"
+        program = self.entrypoint == "command" or self.entrypoint.startswith("cli:")
+        yield from (f"{name}: only for a program" for name in ("files", "env") if getattr(self, name) and not program)
+        yield from (
+            f"env: invalid name {name!r}" for name in self.env if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class CliChoices:
     """The agent options of the command line; None if not given."""
 
+    name: str | None = None
     agent: str | None = None
     model: str | None = None
     temperature: float | None = None
@@ -85,6 +118,8 @@ class Configuration:
     patch_problem: str = ""
     """Why the given patch was not read: it is too large to be graded."""
     options: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of an agent that is a program."""
 
     def value(self, name: str) -> str | float | None:
         """Return the value of a setting, or None if it has none."""
@@ -124,12 +159,16 @@ def load_variant(name: str, folder: Path) -> VariantFile:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InputError(f"cannot read variant file {path}: {error}") from error
     try:
-        return VariantFile.model_validate(data)
+        variant = VariantFile.model_validate(data)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, problem['loc'])) or 'file'}: {problem['msg']}" for problem in error.errors()
         )
         raise InputError(f"variant file {path}: {problems}") from None
+    if problems := "; ".join(variant.problems()):
+        raise InputError(f"variant file {path}: {problems}")
+    files = None if variant.files is None else str((path.parent / variant.files).absolute())
+    return variant.model_copy(update={"files": files})
 
 
 def resolve(task: LoadedTask, variant: VariantFile | None, cli: CliChoices) -> Configuration:
@@ -139,7 +178,7 @@ def resolve(task: LoadedTask, variant: VariantFile | None, cli: CliChoices) -> C
     model = variant.model if variant else ModelSettings()
     settings = {
         "agent": _pick(
-            cli.agent, variant.agent if variant else None, in_task.get("entrypoint"), default=section.entrypoint
+            cli.agent, variant.entrypoint if variant else None, in_task.get("entrypoint"), default=section.entrypoint
         ),
         "max_steps": _pick(
             cli.max_steps,
@@ -153,19 +192,29 @@ def resolve(task: LoadedTask, variant: VariantFile | None, cli: CliChoices) -> C
         "max_tokens": _pick(None, model.max_tokens),
         "send_seed": _pick(None, model.send_seed, default=True),
     }
+    settings |= _program_settings(variant, cli)
     agent = str(settings["agent"].value)
     steps = settings["max_steps"].value
     return Configuration(
-        variant=variant.name if variant else agent,
+        variant=cli.name or (variant.name if variant else agent),
         agent=agent,
         max_steps=int(steps) if steps is not None else section.max_steps,
         settings=settings,
-        agent_command=cli.agent_command,
-        agent_files=cli.agent_files,
+        agent_command=cli.agent_command or (variant.command if variant else None),
+        agent_files=cli.agent_files or (Path(variant.files) if variant and variant.files else None),
         script=cli.script,
         prompt=variant.prompt if variant else None,
         options=variant.options if variant else {},
+        env=variant.env if variant else {},
     )
+
+
+def _program_settings(variant: VariantFile | None, cli: CliChoices) -> dict[str, Setting]:
+    """Return the settings of an agent that is a program; empty for any other."""
+    command = _pick(cli.agent_command, variant.command if variant else None)
+    env = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(variant.env.items())) if variant else ""
+    settings = {"command": command, "env": Setting(env or None, "variant")}
+    return {name: setting for name, setting in settings.items() if setting.value is not None}
 
 
 def _pick(

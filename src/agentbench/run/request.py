@@ -103,7 +103,15 @@ def plan_attempts(tasks: Sequence[LoadedTask], request: RunRequest) -> tuple[Pla
     if request.variants and request.choices.agent:
         msg = "--variant and --agent cannot be combined: a variant names its own agent"
         raise InputError(msg, remedy="give either --variant or --agent")
+    if request.choices.name and len(request.variants) > 1:
+        raise InputError("--name names one method; several variants have names of their own")
     variants: list[VariantFile | None] = [load_variant(name, VARIANTS) for name in request.variants]
+    for variant in variants:
+        if variant and variant.entrypoint == "command" and not (variant.command or request.choices.agent_command):
+            raise InputError(f"variant {variant.name} has no command", remedy="add `command: sh solve.sh` to its file")
+    names = [variant.name for variant in variants if variant]
+    if len(set(names)) < len(names):
+        raise InputError(f"two variants have the same name: {', '.join(names)}", remedy="change `name` in one of them")
     plan = [(task, [resolve(task, variant, request.choices) for variant in variants or [None]]) for task in tasks]
     return make_plan(plan, repeats=request.repeats, seed=request.seed)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from agentbench.agents.base import AgentExit, AgentSetup, program_exit, require_model
 from agentbench.agents.cli.profiles import PRIVATE, PROFILES, Profile
 from agentbench.agents.command import BRIEFING_TARGET, BRIEFING_VARIABLE
@@ -18,10 +20,11 @@ class CliAgent:
 
     observability = Observability.GATEWAY
 
-    def __init__(self, profile: Profile, model: str) -> None:
+    def __init__(self, profile: Profile, model: str, env: Mapping[str, str]) -> None:
         self.name = f"{PREFIX}{profile.name}"
         self._profile = profile
         self._model = model
+        self._env = env
 
     def run(self, session: Session) -> AgentExit:
         briefing = session.briefing.text
@@ -32,6 +35,7 @@ class CliAgent:
             filled = self._profile.rendered(text, model=self._model, briefing=briefing)
             session.place(f"{PRIVATE}/{name}", filled.encode())
         env = {name: self._profile.rendered(text, model=self._model) for name, text in self._profile.env.items()}
+        env = {**self._env, **env}
         line = self._profile.rendered(self._profile.line, model=self._model)
         env[BRIEFING_VARIABLE] = BRIEFING_TARGET
         return program_exit(session, session.run_program(AgentProgram(self.name.replace(":", "_"), line, env)))
@@ -52,4 +56,4 @@ def make(profile: Profile, setup: AgentSetup) -> CliAgent:
     # The name becomes part of shell lines and configuration files, so it must be one plain word.
     if not model or not all(char.isalnum() or char in "._:/@+-" for char in model) or not model.isascii():
         raise InputError(f"invalid model name {model!r} for a command line agent: use only letters, digits and ._:/@+-")
-    return CliAgent(profile, model)
+    return CliAgent(profile, model, setup.env)

@@ -97,6 +97,7 @@ class AgentAttempt(Attempt):
             reference=task.reference_file if configuration.agent in {"reference", "oracle"} else None,
             command=configuration.agent_command,
             files=configuration.agent_files,
+            env=configuration.env,
             script=script,
             options=configuration.options,
             model=None if self.metered_model is None else self.lab.models.chat(self.metered_model, self.row),
