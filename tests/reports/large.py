@@ -16,7 +16,7 @@ def large_run(folder: Path, attempts: int, tasks: int, *, variant: str = "baseli
     rng = random.Random(seed)
     lines = {kind: record("TASK", kind, variant=variant).line() for kind in KINDS}
     folder.mkdir(parents=True)
-    meta = {"schema_version": 1, "run_id": "01R", "study_id": "01S", "suite": "demo"}
+    meta = {"schema_version": 1, "run_id": f"01R-{folder.name}", "study_id": "01S", "suite": "demo"}
     (folder / "run.json").write_text(json.dumps(meta), encoding="utf-8")
     with (folder / "attempts.jsonl").open("wb") as file:
         for index in range(attempts):

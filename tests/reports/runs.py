@@ -131,7 +131,9 @@ def record(task: str = "toy", kind: str = "pass", repeat: int = 1, **more: Any) 
 
 def run_dir(folder: Path, records: Sequence[AttemptRecord], *, suite: str = "demo") -> Path:
     folder.mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps({"run_id": "01R", "study_id": "01S", "suite": suite}), encoding="utf-8")
+    (folder / "run.json").write_text(
+        json.dumps({"run_id": f"01R-{folder.name}", "study_id": "01S", "suite": suite}), encoding="utf-8"
+    )
     (folder / "attempts.jsonl").write_bytes(b"".join(record.line() + b"\n" for record in records))
     seal_run(folder)
     return folder

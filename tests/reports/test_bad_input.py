@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,11 @@ def test_impossible_comparisons_state_the_reason(tmp_path: Path) -> None:
     invalid = run_dir(tmp_path / "invalid", [record("a", "task"), record("b", "harness")])
     assert "has no finished attempts" in error_of("paired", "--run-a", full, "--run-b", empty).message
     assert "no task in common" in error_of("paired", "--run-a", full, "--run-b", other).message
+    for same in (full, full / "run.json", shutil.copytree(full, tmp_path / "copy")):
+        assert "both sides are the same run" in error_of("paired", full, same).message
+    results = tmp_path / "results.csv"
+    results.write_text("task,method,repeat,outcome\na,one,1,pass\n")
+    assert "both sides are the same results" in error_of("paired", results, f"{results}#one").message
     assert "only invalid attempts" in error_of("paired", "--run-a", full, "--run-b", invalid).message
 
 

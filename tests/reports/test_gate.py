@@ -93,7 +93,15 @@ def test_cost_safety_and_min_pairs(tmp_path: Path) -> None:
     result = paired(a, unsafe, "--gate", gate(tmp_path, "{max_drop: 0.5, no_new_safety: true}"))
     assert result.exit_code == 1
     assert "t07" in result.output.splitlines()[0]
-    assert paired(unsafe, unsafe, "--gate", gate(tmp_path, "no_new_safety: true")).exit_code == 0
+    assert (
+        paired(
+            unsafe,
+            run(tmp_path / "again", "+" * 7 + "-", kinds=("pass", "safety")),
+            "--gate",
+            gate(tmp_path, "no_new_safety: true"),
+        ).exit_code
+        == 0
+    )
 
 
 @pytest.mark.req("A-03", "U-04")
@@ -162,7 +170,7 @@ def test_incomparable_runs_leave_the_gate_undecided(tmp_path: Path) -> None:
     rule = gate(tmp_path, "max_drop: 0")
     full, empty = run(tmp_path / "a", "++"), run_dir(tmp_path / "empty", [])
     other = run_dir(tmp_path / "other", [record("t00", contract_id="sha256:other")])
-    for b, why in ((empty, "has no finished attempts"), (other, "contract of 1 task differs"), ("nowhere", "exist")):
+    for b, why in ((empty, "has no finished attempts"), (other, "contract of 1 task differs")):
         result = paired(full, b, "--gate", rule)
         assert isinstance(result.exception, InputError)
         (line,) = result.stdout.splitlines()
@@ -171,6 +179,9 @@ def test_incomparable_runs_leave_the_gate_undecided(tmp_path: Path) -> None:
         gate_json = json.loads(paired(full, b, "--gate", rule, "--json").stdout)["gate"]
         assert (gate_json["verdict"], gate_json["exit_code"]) == ("undecided", 2)
     assert not paired(full, empty).stdout
+    # A mistake of the user is no undecided gate.
+    for mistake in ("nowhere", full):
+        assert not paired(full, mistake, "--gate", rule, "--json").stdout
 
 
 @pytest.mark.req("A-03")

@@ -103,7 +103,7 @@ def write_run(
 ) -> Path:
     """Write a run directory. `traces` maps task directories to events; the default is the same short trace for all."""
     folder.mkdir(parents=True)
-    meta = {"schema_version": 1, "run_id": "01R", "study_id": "01S", "suite": "demo"}
+    meta = {"schema_version": 1, "run_id": f"01R-{folder.name}", "study_id": "01S", "suite": "demo"}
     (folder / "run.json").write_text(json.dumps(meta), encoding="utf-8")
     (folder / "attempts.jsonl").write_bytes(b"".join(record.line() + b"\n" for record in records))
     for record in records:

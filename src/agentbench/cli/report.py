@@ -148,8 +148,9 @@ def paired(
         raise InputError(f"--out needs --format html; {form} is printed to stdout")
     form = "json" if as_json else form
     chosen = gate.rate if gate else Rate(rate or Rate.CONTRACT)
+    # What cannot be opened is a mistake of the user, not an undecided gate.
+    a, b = open_sides(*_two_sides(sides, run_a, run_b))
     try:
-        a, b = open_sides(*_two_sides(sides, run_a, run_b))
         report = compare_sides(
             a,
             b,

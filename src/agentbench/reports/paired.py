@@ -136,6 +136,10 @@ def compare_sides(
     Raises:
         InputError: no task can be compared, or contracts differ and `across_versions` is not set.
     """
+    for side in (a, b):
+        if not side.trials:
+            msg = f"{side.origin} has no finished attempts"
+            raise InputError(msg, remedy="continue it with `ab run --resume`, or choose another run")
     comparability = compare_identities(a.identities, b.identities)
     if comparability.across_versions and not across_versions:
         tasks = comparability.across_versions

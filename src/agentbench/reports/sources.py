@@ -186,13 +186,24 @@ def open_sides(a: str, b: str) -> tuple[Side, Side]:
     """Open both sides. The same CSV file may be given twice if it holds exactly two methods.
 
     Raises:
-        InputError: see `open_side`.
+        InputError: see `open_side`, or both sides are the same results.
     """
     if a == b and a.lower().endswith(".csv") and Path(a).is_file():
         methods = list(read_results(Path(a)))
         if len(methods) == 2:
             return _csv_side(Path(a), methods[0]), _csv_side(Path(a), methods[1])
-    return open_side(a), open_side(b)
+    sides = open_side(a), open_side(b)
+    if _results_of(sides[0]) == _results_of(sides[1]):
+        msg = f"both sides are the same {'run' if sides[0].run else 'results'}: {sides[0].origin}"
+        raise InputError(msg, remedy="give two different runs")
+    return sides
+
+
+def _results_of(side: Side) -> tuple[str, ...]:
+    """Identify the results of a side. A copy of a run is the same run."""
+    if side.run is not None:
+        return ("run", side.run.run_id or str(side.run.path.resolve()))
+    return ("csv", str(Path(side.origin.partition(SELECT)[0]).resolve()), side.name)
 
 
 def identity_of(row: Row) -> Identity:
@@ -211,10 +222,7 @@ def identity_of(row: Row) -> Identity:
 
 
 def _run_side(run: Run) -> Side:
-    if not run.rows:
-        msg = f"{run.path} has no finished attempts"
-        raise InputError(msg, remedy="continue it with `ab run --resume`, or choose another run")
-    variants = sorted({row.variant for row in run.rows})
+    variants = sorted({row.variant for row in run.rows}) or [str(run.meta.get("variant", ""))]
     if len(variants) > 1:
         msg = f"{run.path} has several variants ({', '.join(map(printable, variants))}); a side must be one method"
         raise InputError(msg)
