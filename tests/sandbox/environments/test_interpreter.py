@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.sandbox.environments import interpreter
 from agentbench.sandbox.environments.interpreter import inspect_interpreter, installed
 
 
@@ -30,3 +31,11 @@ def test_folder_on_the_path_that_cannot_be_entered_has_no_interpreters(
     is_dir = Path.is_dir
     monkeypatch.setattr(Path, "is_dir", lambda self: refused(self) if "cargo" in str(self) else is_dir(self))
     assert [found.executable for found in installed()] == before
+
+
+def test_own_interpreter_is_described_without_starting_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    asked = interpreter._ask(own)
+    monkeypatch.setattr(interpreter, "_ask", None)
+    assert interpreter._own_facts(own) == asked
+    assert interpreter._own_facts("/usr/bin/true") is None

@@ -9,12 +9,15 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from agentbench.core.canonical import digest
 from agentbench.core.errors import HarnessError, SandboxUnavailable
 from agentbench.process import run_host
 
+Facts = tuple[tuple[int, int, int], str, str, bool, bool]
+"""Version, prefix of the installation, prefix of its compiled files, and whether it has `venv` and `ensurepip`."""
 OLDEST = (3, 8)
 """The oldest version that the command server runs on."""
 _PREFERRED_OLDEST = (3, 9)
@@ -143,11 +146,25 @@ def _is_program(path: Path) -> bool:
         return False
 
 
+def _ask(executable: str) -> Facts:
+    answer = run_host([executable, "-I", "-S", "-c", _QUERY], env={}, timeout_sec=20)
+    (first, second, third), *others = json.loads(answer.stdout.kept)
+    return ((first, second, third), *others)
+
+
+def _own_facts(executable: str) -> Facts | None:
+    """Return the same as `_ask` without starting a process, if the harness itself runs on this interpreter."""
+    own = getattr(sys, "_base_executable", None)
+    if not own or os.path.realpath(own) != executable:
+        return None
+    has_venv, has_pip = (find_spec(name) is not None for name in ("venv", "ensurepip"))
+    return sys.version_info[:3], sys.base_prefix, sys.base_exec_prefix, has_venv, has_pip
+
+
 @lru_cache(maxsize=64)
 def _query(executable: str, stamp: str) -> Interpreter | None:
     try:
-        answer = run_host([executable, "-I", "-S", "-c", _QUERY], env={}, timeout_sec=20)
-        version, prefix, exec_prefix, has_venv, has_pip = json.loads(answer.stdout.kept)
+        version, prefix, exec_prefix, has_venv, has_pip = _own_facts(executable) or _ask(executable)
     except (HarnessError, ValueError):
         return None
     roots: list[str] = []
@@ -161,5 +178,4 @@ def _query(executable: str, stamp: str) -> Interpreter | None:
             continue
         if not real.startswith("/usr/") and not any(real.startswith(f"{root}/") for root in roots):
             roots.append(real)
-    first, second, third = version
-    return Interpreter(executable, (first, second, third), tuple(dict.fromkeys(roots)), has_venv, has_pip, stamp)
+    return Interpreter(executable, version, tuple(dict.fromkeys(roots)), has_venv, has_pip, stamp)

@@ -5,13 +5,17 @@ Names and contents that a patch must not be able to predict are random and new f
 
 from __future__ import annotations
 
+import marshal
 import secrets
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from importlib.resources import files
+from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 
 from agentbench.core.canonical import sha256_hex
@@ -23,6 +27,8 @@ _PROGRAMS = (
     "runner_monitor.py", "audit_hook.py", "fingerprint.py",
 )  # fmt: skip
 _COPY = "r"
+_CHECKED_HASH = (0b11).to_bytes(4, "little")
+"""Mark of bytecode that is valid for the source with its hash (PEP 552)."""
 _READABLE_FOLDER, _READABLE_FILE = 0o755, 0o644
 
 
@@ -44,6 +50,18 @@ def runner_digest() -> str:
 
 def _program(name: str) -> bytes:
     return files("agentbench.acceptance.runner").joinpath(name).read_bytes()
+
+
+@cache
+def _bytecode(name: str) -> bytes:
+    """Return a program compiled for the Python of the harness, from the cache of its installation.
+
+    The sandbox's Python compiles the source itself if it is another version, or if the source has another hash.
+    """
+    path = str(files("agentbench.acceptance.runner").joinpath(name))
+    loader = SourceFileLoader(name, path)
+    code = loader.get_code(name)
+    return MAGIC_NUMBER + _CHECKED_HASH + source_hash(loader.get_data(path)) + marshal.dumps(code)
 
 
 def draw_canaries() -> Canaries:
@@ -140,13 +158,19 @@ def unpacked_bundle(configuration: tuple[str, bytes] | None) -> Iterator[RunnerB
 
 def _lay_out(folder: Path, canaries: Canaries, configuration: tuple[str, bytes] | None) -> None:
     folder.chmod(_READABLE_FOLDER)
+    compiled = _new_folder(folder / "__pycache__")
     for program in _PROGRAMS:
         _put(folder / program, _program(program))
+        _put(compiled / f"{Path(program).stem}.{sys.implementation.cache_tag}.pyc", _bytecode(program))
     _put(folder / canaries.module, canaries.source.encode())
     if configuration is not None:
-        (folder / _COPY).mkdir()
-        (folder / _COPY).chmod(_READABLE_FOLDER)
-        _put(folder / _COPY / configuration[0], configuration[1])
+        _put(_new_folder(folder / _COPY) / configuration[0], configuration[1])
+
+
+def _new_folder(path: Path) -> Path:
+    path.mkdir()
+    path.chmod(_READABLE_FOLDER)
+    return path
 
 
 def _put(path: Path, data: bytes) -> None:
