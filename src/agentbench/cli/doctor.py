@@ -17,7 +17,7 @@ Examples:
   ab doctor --json | python3 -m json.tool
 
 The first line is READY, WEAK (part of the host is reachable from the sandbox) or NOT READY. The check starts a sandbox,
-attacks it from inside and removes it. Exit code 0 if READY, else 3.
+attacks it from inside and removes it. Exit code 0 if READY and no other package overwrites files of ab, else 3.
 """
 
 
@@ -25,12 +25,19 @@ attacks it from inside and removes it. Exit code 0 if READY, else 3.
 @json_option
 def command(as_json: bool) -> None:
     """Check sandboxes, limits, isolation, tools, disk, keys and package indexes."""
+    from dataclasses import replace
+
+    from agentbench.cli.installation import DISTRIBUTION, foreign_distributions, remedy
     from agentbench.sandbox.doctor import diagnose
     from agentbench.sandbox.state import default_state
 
     diagnosis = diagnose(default_state())
+    foreign = [
+        f"distribution {name} overwrites files of {DISTRIBUTION}: {remedy(name)}" for name in foreign_distributions()
+    ]
+    diagnosis = replace(diagnosis, problems=(*diagnosis.problems, *foreign))
     click.echo(_as_json(diagnosis) if as_json else _as_text(diagnosis))
-    if not diagnosis.usable:
+    if foreign or not diagnosis.usable:
         raise click.exceptions.Exit(3)
 
 

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from agentbench import __version__
+import agentbench
+from agentbench.cli.installation import DISTRIBUTION, installed_namesake, remedy
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+__version__ = getattr(agentbench, "__version__", "unknown")
+"""A foreign distribution may have overwritten the module that states it."""
 
 # Command → (module, line in `ab --help`). Kept as data so that listing the commands imports none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -125,6 +129,11 @@ def main() -> NoReturn:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     signal.signal(signal.SIGTERM, _as_interrupt)
     debug = "--debug" in sys.argv[1:]
+    namesake = installed_namesake()
+    if namesake is not None and sys.argv[1:2] != ["doctor"]:
+        click.echo(f"error: another package called agentbench overwrites files of {DISTRIBUTION}: {namesake}", err=True)
+        click.echo(f"  {remedy()}", err=True)
+        sys.exit(EXIT_HARNESS)
     try:
         code = _invoke()
         sys.stdout.flush()

@@ -1,0 +1,52 @@
+"""A distribution that overwrites the package is found by every command."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentbench.cli import installation, main
+
+pytestmark = pytest.mark.component
+
+
+@pytest.fixture
+def site_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
+    return folder
+
+
+def install(site_packages: Path, name: str, *files: str) -> None:
+    metadata = site_packages / f"{name}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (metadata / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+
+
+def test_own_distribution_is_no_problem(site_packages: Path) -> None:
+    install(site_packages, "agentbench_harness", "agentbench/__init__.py")
+    assert installation.installed_namesake() is None
+    assert installation.foreign_distributions() == []
+
+
+def test_commands_stop_beside_a_namesake(
+    site_packages: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(site_packages, "agentbench", "agentbench/__init__.py")
+    monkeypatch.setattr(sys, "argv", ["ab", "run", "--suite", "demo"])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as stop:
+        main.main()
+    assert stop.value.code == 3
+    assert "pip uninstall agentbench, then" in capsys.readouterr().err
+
+
+def test_doctor_finds_any_distribution_that_owns_the_package(site_packages: Path) -> None:
+    install(site_packages, "something-else", "agentbench/__init__.py")
+    assert installation.installed_namesake() is None
+    assert installation.foreign_distributions() == ["something-else"]
