@@ -57,10 +57,17 @@ def test_program_gets_files_and_briefing_in_the_workspace(sandboxes: ProjectSand
 
 def test_work_of_a_failing_program_can_be_graded(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     ended, recorded, patch = run_command(sandboxes, tmp_path, "echo x > made; echo why >&2; exit 7")
-    assert (ended.code, ended.rationale) == (TerminationCode.AGENT_CRASHED, "program ended with exit status 7")
+    assert ended.code is TerminationCode.AGENT_CRASHED
+    assert ended.rationale == "the agent's program crashed: exit status 7; last line of stderr: why"
     assert b"+x\n" in patch
     (finished,) = recorded.of(ToolCallFinished)
     assert (finished.exit_code, finished.stderr.text) == (7, "why\n")
+
+
+def test_crash_names_the_signal_and_shows_no_terminal_codes(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    line = "printf '\\033[31mout of\\033[0m ideas\\n\\n' >&2; sh -c 'kill -SEGV $$'; exit $?"
+    ended, _, _ = run_command(sandboxes, tmp_path, line)
+    assert ended.rationale.startswith("the agent's program crashed: exit status 139 (SIGSEGV); last line of stderr: ")
 
 
 def test_missing_program_is_an_exit(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ EXECUTED: dict[str, str] = {
     "grade-bad-patch": "grade --task tasks/tiny/one --patch bad.patch --out runs/graded-bad",
     "grade-predictions": "grade --task tasks/tiny --predictions predictions.jsonl --report report.json --out runs/predictions",
     "show-attempt-fresh": "show runs/one/*",
+    "show-crash": "show runs/crash/*",
     "show-run-fresh": "show runs/scripted/*",
     "show-loops": "show runs/scripted/* --task loops",
     "show-bad-patch": "show runs/graded-bad/*",

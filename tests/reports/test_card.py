@@ -164,16 +164,26 @@ def test_protected_paths_are_listed_separately(tmp_path: Path) -> None:
     assert "findings" not in text
 
 
+def test_output_of_the_agents_program_is_shown_without_terminal_codes(tmp_path: Path) -> None:
+    ran = events.ToolCallFinished(
+        call_id="h1", tool="agent_command", ok=False, exit_code=3, duration_us=1,
+        stdout=Excerpt(text="".join(f"\x1b[32mstep {n}\x1b[0m\n" for n in range(30))), stderr=Excerpt(text="no key\n"),
+    )  # fmt: skip
+    text = card(logged(run_dir(tmp_path / "run", [record("t", "fail")]), ran))
+    assert "\nstdout of the agent's program\n  | … 18 more lines\n  | step 18\n" in text
+    assert "\nstderr of the agent's program\n  | no key\n" in text
+
+
 @pytest.mark.req("G-15")
 def test_failing_test_is_shown_with_its_assertion(tmp_path: Path) -> None:
     name = "tests/test_core.py::test_even"
-    diagnostics = f"x::other: failed\n    x.py:1: assert 0\n{name}: failed\n    tests/test_core.py:9: assert 3 == 2.5\n    \x1b[31m+ where 3\nlast: failed"
+    diagnostics = f"x::other: failed\n    x.py:1: assert 0\n{name}: failed\n    tests/test_core.py:9: assert 3 == 2.5\n    \x1b[31m\x07+ where 3\nlast: failed"
     decided = AcceptanceCheck(
         check_id="unit", layer="unit", mandatory=True, outcome=Outcome.FAIL, why="", command="pytest", started_at="x",
         failing_tests=[name], diagnostics=Excerpt(text=diagnostics),
     )  # fmt: skip
     text = card(logged(run_dir(tmp_path / "run", [record("t", "fail")]), decided))
-    assert f"    failing {name}\n      | tests/test_core.py:9: assert 3 == 2.5\n      | \\x1b[31m+ where 3\n" in text
+    assert f"    failing {name}\n      | tests/test_core.py:9: assert 3 == 2.5\n      | \\x07+ where 3\n" in text
     assert "assert 0" not in text
 
 
@@ -199,7 +209,7 @@ def test_failed_command_is_shown_with_the_end_of_its_output(tmp_path: Path) -> N
         run_dir(tmp_path / "run", [failed.model_copy(update={"checks": tuple(checks)})]),
         finished(events.BuildFinished, "build", Outcome.FAIL, err="make: nope\n"),
         finished(events.StaticFinished, "static#1", Outcome.PASS, "tidy"),
-        finished(events.TestsFinished, "script", Outcome.FAIL, many, "expected \x1b[31mhello\n\n"),
+        finished(events.TestsFinished, "script", Outcome.FAIL, many, "expected \x1b[31m\x07hello\n\n"),
         finished(events.TestsFinished, "again", Outcome.PASS, "well"),
         finished(events.TestsFinished, "again#2", Outcome.FAIL, "not well"),
         finished(events.TestsFinished, "unit", Outcome.FAIL, "a session of pytest"),
@@ -207,7 +217,7 @@ def test_failed_command_is_shown_with_the_end_of_its_output(tmp_path: Path) -> N
     text = card(folder)
     assert "build and static commands that did not pass\n  build fail: exit 2\n      | make: nope\n" in text
     assert "      | … 15 more lines\n      | line 15\n" in text
-    assert "      | line 19\n      | expected \\x1b[31mhello\n" in text
+    assert "      | line 19\n      | expected \\x07hello\n" in text
     assert "      | not well\n" in text
     for absent in ("tidy", "| well", "a session of pytest"):
         assert absent not in text

@@ -12,6 +12,7 @@ from agentbench.reports.gate import GateFile, check_gate
 from agentbench.reports.html.page import export_attempt, write_page
 from agentbench.reports.paired import compare_sides
 from agentbench.reports.sources import open_run, open_sides
+from agentbench.trace import events as trace_events
 from tests.web.conftest import Watched
 from tests.web.sample import JUDGE, SCORERS, events, sample, write_run
 
@@ -97,7 +98,7 @@ def test_attempt_shows_independent_verdicts_and_disagreement(watched: Watched, r
     expect(page.locator("#disagreements")).to_contain_text("the judge passes, a required scorer fails")
     expect(page.locator(".gate", has_text="passes checks")).to_contain_text("unit: because")
     expect(page.get_by_text("tests/test_core.py::test_even")).to_be_visible()
-    expect(page.get_by_text("assert 3 == 2.5")).to_be_visible()
+    expect(page.locator("section", has_text="Output of check unit").locator("pre").last).to_have_text("hello\nhello")
     watched.assert_clean()
 
 
@@ -143,6 +144,7 @@ def test_trace_is_a_timeline_with_filters(watched: Watched, report: Path) -> Non
     page.click("#tab-trace")
     total = len(events())
     expect(page.locator("#shown")).to_have_text(f"{total} of {total} events")
+    expect(page.locator("#event h2")).to_have_text("agent_turn_started")
     page.click(".vt-row:has-text('tool_call_finished')")
     expect(page.locator("#event")).to_contain_text("stdout")
     page.click(".chip[data-group=tool]")
@@ -155,6 +157,27 @@ def test_trace_is_a_timeline_with_filters(watched: Watched, report: Path) -> Non
     page.click("#tab-verdict")
     page.click("a:has-text('event 12')")
     expect(page.locator("#event")).to_contain_text("integrity_finding")
+    watched.assert_clean()
+
+
+def test_attempt_shows_its_task_the_agents_output_and_real_failures(watched: Watched, tmp_path: Path) -> None:
+    trace = events()
+    decoy_runs = [
+        (payload.model_copy(update={"step": f"unit~{number}"}), actor)
+        for payload, actor in trace
+        if isinstance(payload, trace_events.TestsFinished)
+        for number in (1, 2)
+    ]
+    run = write_run(tmp_path / "run", [sample("median", "fail")], traces={"tasks/median": [*decoy_runs, *trace]})
+    folder = run / "tasks/median"
+    (folder / "task.yaml").write_text("title: Median of even lists\nstatement: It must be 2.5.\n")
+    (folder / "logs/agent_stderr.txt").write_text("\x1b[31mno key\x1b[0m\n")
+    page = watched.open(write_page(tmp_path / "page", [open_run(run)]), "#/attempt/0")
+    expect(page.locator("h1")).to_have_text("Median of even lists")
+    page.click("#statement summary")
+    expect(page.locator("#statement pre")).to_have_text("It must be 2.5.")
+    expect(page.locator("section", has_text="stderr of the agent's program").locator("pre")).to_have_text("no key\n")
+    expect(page.locator("section", has_text="Output of check unit").last).to_contain_text("2 runs mix real tests")
     watched.assert_clean()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from agentbench.core.errors import AgentFault, HarnessError, InputError, Interrupted, ModelFault, TaskError
 from agentbench.core.reasons import Observability, TerminationCode
-from agentbench.core.text import printable
+from agentbench.core.text import printable, without_terminal_codes
 from agentbench.models.faults import BudgetReached
 from agentbench.models.protocol import Model
 from agentbench.policy.termination import category_of
@@ -18,6 +19,9 @@ from agentbench.tools.result import ToolResult
 from agentbench.tools.session import Session
 from agentbench.tools.session_limits import SessionEnded
 from agentbench.trace.events import Termination
+
+MAX_STDERR_LINE = 200
+"""Characters of a program's last line of stderr in the reason of its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,20 @@ def program_exit(session: Session, result: ToolResult) -> AgentExit:
     """Return the exit of an agent that is a program. If it failed, its patch is graded nevertheless."""
     if result.ok:
         return stopped(session, "program exited with status 0")
-    why = f"program ended with {result.error_message}"
+    why = f"the agent's program crashed: {_exit_words(result)}"
+    last = next((line for line in reversed(without_terminal_codes(result.stderr).splitlines()) if line.strip()), "")
+    if last:
+        why += f"; last line of stderr: {printable(' '.join(last.split()))[:MAX_STDERR_LINE]}"
     return AgentExit(TerminationCode.AGENT_CRASHED, why, (session.last_event,))
+
+
+def _exit_words(result: ToolResult) -> str:
+    """Say how a program ended. A shell whose command was killed by signal N exits with status 128 + N."""
+    words = str(result.error_message)
+    numbers = {number.value for number in signal.Signals}
+    if result.exit_code is None or result.exit_code - 128 not in numbers or "signal" in words:
+        return words
+    return f"{words} ({signal.Signals(result.exit_code - 128).name})"
 
 
 class Agent(Protocol):

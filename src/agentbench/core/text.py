@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (bidi, zero width), surrogate, private, unassigned, line and paragraph separators."""
+
+
+_TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+
+def without_terminal_codes(text: str) -> str:
+    """Remove colours, cursor movements and titles, which programs write for terminals."""
+    return _TERMINAL_CODE.sub("", text)
 
 
 def printable(text: str, *, keep: str = "") -> str:

@@ -293,9 +293,18 @@ def _files(record: AttemptRecord, folder: Path) -> Sequence[tuple[str, str]]:
         ("patch", f"{changes}{folder / patch.path}" if patch else "none"),
         ("files", str(folder / paths.task_dir)),
         ("output", str(folder / paths.passing_stdout) if paths.passing_stdout else ""),
+        ("agent output", _agent_output(record, folder)),
         ("secrets", _secrets(folder / paths.task_dir)),
         ("attempt", record.attempt_id),
     )
+
+
+def _agent_output(record: AttemptRecord, folder: Path) -> str:
+    """Return where the whole output of the agent's program is; empty if there is none."""
+    logs = evidence(folder, f"{record.artifact_paths.task_dir}/logs")
+    if logs is None or not (logs / "agent_stdout.txt").is_file():
+        return ""
+    return f"{logs}/agent_stdout.txt, agent_stderr.txt"
 
 
 def _secrets(folder: Path) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import Outcome
+from agentbench.core.text import without_terminal_codes
 from agentbench.policy.stages import PLAN
 from agentbench.reports.escape import columns, plain
 from agentbench.trace.events import (
@@ -20,13 +21,14 @@ from agentbench.trace.events import (
     StageChanged,
     StaticFinished,
     TestsFinished,
+    ToolCallFinished,
 )
 from agentbench.trace.log import read_events
 
 EVENTS_READ = frozenset(
     {
         *("integrity_finding", "monitor_alert", "acceptance_check", "stage_changed"),
-        *("build_finished", "static_finished", "tests_finished"),
+        *("build_finished", "static_finished", "tests_finished", "tool_call_finished"),
     }
 )
 PROTECTED = {
@@ -41,6 +43,8 @@ MAX_SHOWN = 20
 """Findings, and protected paths of each kind, on a card; the HTML page and the log have all."""
 EXCERPT_LINES = 3
 FAILURE_LINES = 6
+AGENT_LINES = 12
+"""Lines shown of each stream of an agent's program."""
 PLAN_LINES = 20
 WIDTH = 200
 
@@ -66,6 +70,10 @@ class Evidence:
     """Text of each failed check that explains its failing tests."""
     outputs: Mapping[str, str] = field(default_factory=dict)
     """Output of each step that did not pass."""
+    decoy_runs: Mapping[str, int] = field(default_factory=dict)
+    """Number of runs of each check that mix real tests with decoys."""
+    agent: tuple[str, str] = ("", "")
+    """Ends of stdout and stderr of a program that acted as the agent."""
     steps: Sequence[tuple[str, str, str]] = ()
     """Build and static commands that did not pass: name, outcome, reason."""
     stages: Sequence[StageChanged] = ()
@@ -73,7 +81,11 @@ class Evidence:
 
     def lines(self) -> list[str]:
         """Render the sections that are not empty."""
-        lines = ["", "requested stages", *self._stages()] if self.stages else []
+        lines: list[str] = []
+        for name, text in zip(("stdout", "stderr"), self.agent, strict=True):
+            if shown := last_lines(text, AGENT_LINES):
+                lines += ["", f"{name} of the agent's program", *(f"  | {line}" for line in shown)]
+        lines += ["", "requested stages", *self._stages()] if self.stages else []
         lines += ["", "findings", *self._findings()] if self.findings else []
         if self.protected:
             lines += ["", "protected paths, set to the contract's version for grading", *self._protected()]
@@ -83,9 +95,7 @@ class Evidence:
 
     def output(self, step: str) -> list[str]:
         """Return the last lines that a step printed."""
-        lines = [plain(line, WIDTH) for line in self.outputs.get(step, "").splitlines() if line.strip()]
-        omitted = len(lines) - FAILURE_LINES
-        return lines if omitted <= 0 else [f"… {omitted} more lines", *lines[-FAILURE_LINES:]]
+        return last_lines(self.outputs.get(step, ""), FAILURE_LINES)
 
     def _stages(self) -> Iterator[str]:
         for change in self.stages:
@@ -141,9 +151,16 @@ class Evidence:
             block.append(line)
         if block[0].strip() in {"failed", "broken"} and len(block) > 1:
             block = block[1:]
-        lines = [plain(line, WIDTH) for line in block if line.strip()]
+        lines = [plain(without_terminal_codes(line), WIDTH) for line in block if line.strip()]
         omitted = len(lines) - FAILURE_LINES
         return lines if omitted <= 0 else [*lines[:FAILURE_LINES], f"… {omitted} more lines"]
+
+
+def last_lines(text: str, count: int) -> list[str]:
+    """Return the last lines that are not empty, and how many are left out."""
+    lines = [plain(line, WIDTH) for line in without_terminal_codes(text).splitlines() if line.strip()]
+    omitted = len(lines) - count
+    return lines if omitted <= 0 else [f"… {omitted} more lines", *lines[-count:]]
 
 
 def read_evidence(log: Path | None) -> Evidence:
@@ -152,6 +169,8 @@ def read_evidence(log: Path | None) -> Evidence:
     protected: dict[str, list[str]] = {}
     diagnostics: dict[str, str] = {}
     outputs: dict[str, str] = {}
+    decoy_runs: dict[str, int] = {}
+    agent = ("", "")
     steps: list[tuple[str, str, str]] = []
     stages: list[StageChanged] = []
     if log is None:
@@ -172,24 +191,39 @@ def read_evidence(log: Path | None) -> Evidence:
                             finding.excerpt,
                         )
                     )
+                case ToolCallFinished() as call if call.by_harness:
+                    agent = (agent[0] + _text(call.stdout), agent[1] + _text(call.stderr))
                 case StageChanged() as change:
                     stages += [change] if change.reason else []
                 case MonitorAlert() as alert:
                     findings.append(_Finding(event.seq, alert.severity, alert.rule, alert.monitor, alert.detail))
                 case AcceptanceCheck() as check if check.outcome is not Outcome.PASS:
                     diagnostics[check.check_id] = _text(check.diagnostics)
-                case (BuildFinished() | StaticFinished() | TestsFinished()) as step if step.outcome is not Outcome.PASS:
-                    # `CHECK#2` is a rerun of CHECK; the last failed one is shown.
-                    name = step.step.partition("#")[0] if isinstance(step, TestsFinished) else step.step
-                    outputs[name] = f"{_text(step.stdout)}\n{_text(step.stderr)}"
-                    if not isinstance(step, TestsFinished):
-                        steps.append((step.step, step.outcome.value, step.why))
+                case (BuildFinished() | StaticFinished() | TestsFinished()) as step:
+                    _add_step(step, outputs, decoy_runs, steps)
                 case _:
                     pass
     except RecordError:
         return Evidence()
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    return Evidence(findings, protected, diagnostics, outputs, steps, stages)
+    return Evidence(findings, protected, diagnostics, outputs, decoy_runs, agent, steps, stages)
+
+
+def _add_step(
+    step: BuildFinished | StaticFinished | TestsFinished,
+    outputs: dict[str, str],
+    decoy_runs: dict[str, int],
+    steps: list[tuple[str, str, str]],
+) -> None:
+    """Count a run with decoys, and add the output of a step that did not pass."""
+    is_test = isinstance(step, TestsFinished)
+    check, _, decoy_run = step.step.partition("~")
+    if is_test and decoy_run:
+        decoy_runs[check] = decoy_runs.get(check, 0) + 1
+    elif step.outcome is not Outcome.PASS:
+        # `CHECK#2` is a rerun of CHECK; the last failed one is shown.
+        outputs[step.step.partition("#")[0] if is_test else step.step] = f"{_text(step.stdout)}\n{_text(step.stderr)}"
+        steps += [] if is_test else [(step.step, step.outcome.value, step.why)]
 
 
 def _place(finding: IntegrityFinding) -> str:

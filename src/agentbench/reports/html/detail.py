@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
 from agentbench.core.canonical import Json
+from agentbench.core.reasons import Outcome
+from agentbench.core.text import without_terminal_codes
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.card import review_lines
+from agentbench.reports.card_evidence import read_evidence
 from agentbench.reports.html.bounded import bounded
-from agentbench.reports.provenance import evidence
+from agentbench.reports.provenance import TASK_FILE, evidence, read_text
 from agentbench.trace.chain import BadLine, read_line
-from agentbench.trace.events import IntegrityFinding, MonitorAlert
+from agentbench.trace.events import Briefing, IntegrityFinding, MonitorAlert
 
 DIFF_BYTES = 400_000
 OUTPUT_BYTES = 16_000
@@ -38,6 +43,7 @@ class Trace:
     parts: int = 0
     events: int = 0
     note: str = ""
+    briefing: str = ""
     findings: list[Json] = field(default_factory=list)
     """Integrity findings and monitor alerts with their event numbers."""
 
@@ -49,7 +55,9 @@ def detail(record: AttemptRecord, folder: Path, trace: Trace) -> dict[str, Json]
         "review": bounded(list(review_lines(record, folder))[:MAX_REVIEWS], text=500),
         "findings": list(trace.findings),
         "diff": _diff(record, folder),
-        "output": _output(record, folder),
+        "task": _task(record, folder, trace),
+        "outputs": list(_outputs(record, folder)),
+        "agent": list(_agent_output(record, folder)),
         "trace": {"parts": trace.parts, "events": trace.events, "note": trace.note},
     }
 
@@ -75,13 +83,43 @@ def _diff(record: AttemptRecord, folder: Path) -> dict[str, Json] | None:
     return {"text": text, "bytes": size, "cut": size > DIFF_BYTES}
 
 
-def _output(record: AttemptRecord, folder: Path) -> dict[str, Json] | None:
-    """Return the end of the checks' output, unless the attempt passed."""
-    path = record.artifact_paths.passing_stdout
-    if record.result.passed or not path or (part := _read(folder, path, OUTPUT_BYTES, end=True)) is None:
-        return None
-    text, size = part
-    return {"text": text, "cut": size > OUTPUT_BYTES} if text.strip() else None
+def _task(record: AttemptRecord, folder: Path, trace: Trace) -> dict[str, Json]:
+    """Return title and statement of the task, or the agent's briefing if the statement is in another file."""
+    try:
+        task = yaml.safe_load(read_text(evidence(folder, f"{record.artifact_paths.task_dir}/{TASK_FILE}")) or "")
+    except (yaml.YAMLError, RecursionError, ValueError):
+        task = None
+    task = task if isinstance(task, dict) else {}
+    return {
+        "title": bounded(str(task.get("title") or ""), text=300),
+        "statement": bounded(str(task.get("statement") or trace.briefing), text=EVENT_TEXT),
+    }
+
+
+def _outputs(record: AttemptRecord, folder: Path) -> Iterator[Json]:
+    """Yield what each check that did not pass printed; of checks with decoys only the failures of real tests."""
+    from_trace = read_evidence(evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}"))
+    for check in record.checks:
+        if check.outcome is Outcome.PASS:
+            continue
+        decoy_runs = from_trace.decoy_runs.get(check.id, 0)
+        text = (from_trace.diagnostics if decoy_runs else from_trace.outputs).get(check.id, "")
+        text = without_terminal_codes(text).strip()
+        note = (
+            f"Failures of real tests. {decoy_runs} runs mix real tests with decoys, which fail as expected; "
+            f"their output is in {record.artifact_paths.passing_stdout}."
+        )
+        if text:
+            yield {"check": check.id, "text": bounded(text, text=OUTPUT_BYTES), "note": note if decoy_runs else ""}
+
+
+def _agent_output(record: AttemptRecord, folder: Path) -> Iterator[Json]:
+    """Yield the end of stdout and stderr of a program that acted as the agent."""
+    for stream in ("stdout", "stderr"):
+        part = _read(folder, f"{record.artifact_paths.task_dir}/logs/agent_{stream}.txt", OUTPUT_BYTES, end=True)
+        if part is not None and part[0].strip():
+            text, size = part
+            yield {"stream": stream, "text": without_terminal_codes(text), "cut": size > OUTPUT_BYTES}
 
 
 def _read(folder: Path, name: str, max_bytes: int, *, end: bool = False) -> tuple[str, int] | None:
@@ -138,6 +176,8 @@ def _event(raw: bytes, trace: Trace) -> str:
         text = line.payload.decode()
         # An invalid payload would make the whole part unreadable.
         value = json.loads(text)
+        if line.type == Briefing.type and not trace.briefing:
+            trace.briefing = str(value.get("text", ""))
         if len(raw) > MAX_WHOLE_EVENT:
             text = json.dumps(bounded(value, text=EVENT_TEXT))
     except (BadLine, ValueError, RecursionError):

@@ -15,6 +15,7 @@ from agentbench.record.manifest import read_manifest
 from agentbench.record.schema import ArtifactPaths
 from agentbench.sandbox.protocol import SetupStep
 from agentbench.trace.events import (
+    AcceptanceCheck,
     Excerpt,
     LlmRequest,
     LlmResponse,
@@ -26,6 +27,8 @@ from agentbench.trace.events import (
     WorkspaceMutated,
 )
 from agentbench.trace.log import read_events
+
+DECOY_RUNS = b"\n[The runs below mix real tests with decoy tests, which fail as expected.]\n\n"
 
 
 def write_evidence(
@@ -76,43 +79,95 @@ def _setup_log(steps: Sequence[SetupStep], stream: str) -> bytes:
 
 
 def _from_events(folder: AttemptFolder, log: Path) -> str | None:
-    """Write tool calls, step diffs, output of checks and timings in one pass over the log."""
+    """Write tool calls, step diffs, output of agent and checks, and timings in one pass over the log."""
     calls: list[bytes] = []
-    stdout: list[bytes] = []
-    stderr: list[bytes] = []
-    timings: dict[str, int] = {}
-    commands: dict[str, str] = {}
+    agent = _Output()
+    checks = _CheckOutput(folder)
     first = last = 0
     diffs = 0
     for event in read_events(log):
         first, last = first or event.t, event.t
         match event.payload:
-            case ToolCallStarted() | ToolCallFinished():
-                line = {"seq": event.seq, "type": event.type, **event.payload.model_dump(mode="json")}
+            case ToolCallStarted() | ToolCallFinished() as call:
+                line = {"seq": event.seq, "type": event.type, **call.model_dump(mode="json")}
                 calls.append(json.dumps(line, ensure_ascii=True).encode() + b"\n")
+                if isinstance(call, ToolCallFinished) and call.by_harness:
+                    agent.add(_text(folder, call.stdout), _text(folder, call.stderr))
             case WorkspaceMutated(diff=diff) | PatchApplied(diff=diff) if diff.total_bytes:
                 diffs += 1
                 folder.write(f"diffs/step_{diffs:04}.patch", _text(folder, diff))
-            case TestsStarted():
-                commands[event.payload.step] = event.payload.command
-            case TestsFinished():
-                step = event.payload.step
-                header = f"$ {commands.get(step, '')}\n[{step}: {event.payload.why}]\n"
-                stdout.append(header.encode("utf-8", "backslashreplace"))
-                # A check that was decided over several runs repeats the output of its first run, which is written already.
-                if not any(other.startswith(f"{step}~") for other in timings):
-                    stdout.append(_text(folder, event.payload.stdout) + b"\n")
-                    stderr.append(_text(folder, event.payload.stderr) + b"\n")
-                timings[step] = event.payload.duration_us
+            case TestsStarted() | TestsFinished() | AcceptanceCheck() as step:
+                checks.add(step)
             case _:
                 pass
     if calls:
         folder.write("agent/tool_calls.jsonl", b"".join(calls))
-    folder.write("meta/timings.json", json.dumps({"total_us": last - first, "checks_us": timings}, indent=2))
-    if not stdout:
-        return None
-    folder.write("logs/passing_stderr.txt", b"".join(stderr))
-    return folder.write("logs/passing_stdout.txt", b"".join(stdout))
+    agent.write(folder, "agent")
+    folder.write("meta/timings.json", json.dumps({"total_us": last - first, "checks_us": checks.timings}, indent=2))
+    return checks.finish().write(folder, "passing")
+
+
+class _Output:
+    """Output of several commands, one after the other."""
+
+    def __init__(self) -> None:
+        self.stdout: list[bytes] = []
+        self.stderr: list[bytes] = []
+
+    def add(self, stdout: bytes, stderr: bytes = b"") -> None:
+        self.stdout.append(stdout)
+        self.stderr.append(stderr)
+
+    def write(self, folder: AttemptFolder, name: str) -> str | None:
+        """Write both streams if any command ran, and return the path of stdout."""
+        if not self.stdout:
+            return None
+        folder.write(f"logs/{name}_stderr.txt", b"".join(self.stderr))
+        return folder.write(f"logs/{name}_stdout.txt", b"".join(self.stdout))
+
+
+class _CheckOutput:
+    """Output of the checks. Runs with decoys come after the failures of real tests."""
+
+    def __init__(self, folder: AttemptFolder) -> None:
+        self.timings: dict[str, int] = {}
+        self._folder = folder
+        self._output = _Output()
+        self._commands: dict[str, str] = {}
+        self._decoy_runs: dict[str, list[bytes]] = {}
+
+    def add(self, event: TestsStarted | TestsFinished | AcceptanceCheck) -> None:
+        match event:
+            case TestsStarted():
+                self._commands[event.step] = event.command
+            case TestsFinished():
+                self._finished(event)
+            case AcceptanceCheck() if event.check_id in self._decoy_runs:
+                runs = self._decoy_runs.pop(event.check_id)
+                self._output.add(b"".join((_text(self._folder, event.diagnostics), DECOY_RUNS, *runs)))
+            case _:
+                pass
+
+    def _finished(self, event: TestsFinished) -> None:
+        step = event.step
+        header = f"$ {self._commands.get(step, '')}\n[{step}: {event.why}]\n".encode("utf-8", "backslashreplace")
+        stdout, stderr = (_text(self._folder, stream) + b"\n" for stream in (event.stdout, event.stderr))
+        check, _, decoy_run = step.partition("~")
+        if decoy_run:
+            self._decoy_runs.setdefault(check, []).append(header + stdout)
+            self._output.add(b"", stderr)
+        elif check in self._decoy_runs:
+            # The decision over several runs repeats the output of the first.
+            self._output.add(header)
+        else:
+            self._output.add(header + stdout, stderr)
+        self.timings[step] = event.duration_us
+
+    def finish(self) -> _Output:
+        """Return the output, with runs of checks that were not decided at the end."""
+        for runs in self._decoy_runs.values():
+            self._output.add(b"".join(runs))
+        return self._output
 
 
 def _text(folder: AttemptFolder, excerpt: Excerpt) -> bytes:

@@ -37,7 +37,7 @@ function traceTab(index, detail) {
   const total = detail.trace.events, holder = h("div", { class: "stack" });
   if (!total) return h("p", { class: "card empty" }, detail.trace.note || "The run directory has no trace.");
   const off = new Set(), actorsOff = new Set(), state = { q: "" };
-  let events = detail.trace.inline || [], parts = 0;
+  let events = detail.trace.inline || [], parts = 0, opened = false;
   const strip = h("div", {}), count = h("span", { class: "sub", id: "shown" }), pane = h("div", { class: "card pane", id: "event", tabindex: "0", "aria-label": "Selected event" }, h("p", { class: "empty" }, "Select an event."));
   const list = new VirtualList({ rowHeight: 34, height: () => Math.max(300, innerHeight - 330), label: "Events", draw: (event) => row(event), open: (event) => showEvent(event) });
   list.follow = true;
@@ -57,7 +57,10 @@ function traceTab(index, detail) {
     while (parts < Math.min(upto, detail.trace.parts)) { events = events.concat(await AB.load(`t${index}-${parts}`)); parts++; }
     buttons(); refresh();
     if (D.jump !== undefined) { const to = D.jump; let at = list.items.findIndex((e) => e.seq === to); if (at < 0 && parts < detail.trace.parts) return load(parts + 1); D.jump = undefined; if (at >= 0) { list.select(at); showEvent(list.items[at]); } }
+    else if (!opened) openFirstTurn();
+    opened = true;
   };
+  const openFirstTurn = () => { const at = list.items.findIndex((e) => e.type === "agent_turn_started" || e.type === "tool_call_started" || e.type === "llm_request"); if (at >= 0) { list.select(at); showEvent(list.items[at]); } };
   const buttons = () => more.replaceChildren(...(parts < detail.trace.parts ? [h("span", { class: "sub" }, `${whole(events.length)} of ${whole(total)} events loaded`), h("button", { class: "toggle", id: "more", onclick: () => load(parts + 1) }, "load more"), h("button", { class: "toggle", onclick: () => load(1e9) }, "load all")] : []));
   holder.append(strip, h("div", { class: "filters" }, h("input", { class: "field search", type: "search", id: "find", placeholder: "Find in events", "aria-label": "Find in events", oninput: (e) => { state.q = e.target.value; refresh(); } }), h("span", { class: "who" }, chips), h("span", { class: "who" }, "by", actors), count), more, h("div", { class: "trace" }, h("div", { class: "vt" }, list.body), pane));
   if (detail.trace.note) holder.prepend(h("div", { class: "note" }, safe(detail.trace.note)));
