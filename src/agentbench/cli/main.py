@@ -152,7 +152,8 @@ def main() -> NoReturn:
         code = 0
     except Exception as error:  # noqa: BLE001 - errors become exit codes here
         code = _report(error, debug=debug)
-    gc.freeze()  # ending the interpreter would look at every object once more, a tenth of a short command
+    if "duckdb" not in sys.modules:  # it reports objects that are still there as leaks
+        gc.freeze()  # ending the interpreter would look at every object once more, a tenth of a short command
     sys.exit(code if isinstance(code, int) else 0)
 
 
