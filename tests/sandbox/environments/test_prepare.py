@@ -122,6 +122,7 @@ def test_another_harness_finds_the_environment(
     steps: list[SetupStep] = []
     found = second.prepare(make_plan(source, "date +%N > stamp", key="found by others"), SETUP, on_step=steps.append)
     assert found.cached
+    assert second._environments._bases == {}, "the interpreter's layer is only needed to build"
     assert steps == []
     assert (found.digest, found.steps, found.setup_changed) == (first.digest, first.steps, first.setup_changed)
     assert list(found.base_tree.entries()) == list(first.base_tree.entries())

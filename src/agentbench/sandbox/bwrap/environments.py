@@ -45,9 +45,7 @@ class BwrapEnvironments:
 
     def identity(self, spec: SandboxSpec, *, fresh: bool) -> Mapping[str, Json]:
         del fresh  # an interpreter's layer is built again after every failure
-        python = self._backend.interpreter(spec.python)
-        self._base(python)
-        return {"python": python.identity}
+        return {"python": self._backend.interpreter(spec.python).identity}
 
     def build(self, build: Build) -> SetupResult:
         python = self._backend.interpreter(build.spec.python)
