@@ -19,6 +19,7 @@ GROUP_EPILOG = """\b
 Examples:
   ab report summary latest
   ab report paired RUN_A RUN_B
+  ab report compare RUN_A RUN_B RUN_C
 """
 SUMMARY_EPILOG = """\b
 Examples:
@@ -41,6 +42,15 @@ A and B are runs, or CSV files with the columns task, method, repeat, outcome an
 pass, fail, error, invalid or invalid:CAUSE. The first line is the decision at 0.05 two-sided: by McNemar's mid-p with
 one attempt per task, by a sign-flip test over per-task means with repeats, or with --method bootstrap by the bootstrap
 interval.
+"""
+COMPARE_EPILOG = """\b
+Examples:
+  ab report compare RUN_A RUN_B RUN_C
+  ab report compare artifacts/runs/* --plot cost-quality.svg
+  ab report compare all.csv --strengths --json
+
+Arguments are runs, or CSV files as for `ab report paired`; a CSV file stands for all of its methods. Only tasks with a
+counted attempt from every method are compared. P-values are adjusted by Holm's method over all pairs at 0.05.
 """
 POWER_EPILOG = """\b
 Example:
@@ -181,6 +191,54 @@ def _two_sides(sides: tuple[str, ...], run_a: str | None, run_b: str | None) -> 
     if run_a is not None and run_b is not None and not sides:
         return run_a, run_b
     raise click.UsageError("Give two sides: A B, or --run-a A --run-b B.")
+
+
+@command.command("compare", epilog=COMPARE_EPILOG)
+@click.argument("methods", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "--rate", type=click.Choice(["contract", "acceptance"]), default="contract", show_default=True, help="Rate."
+)
+@click.option("--strengths", is_flag=True, help="Also estimate the strength of each method (Bradley-Terry model).")
+@click.option("--plot", type=FILE, help="Draw cost against pass rate into this SVG file.")
+@click.option("--across-versions", is_flag=True, help="Compare tasks even if their contracts differ.")
+@click.option(
+    "--format", "form", type=click.Choice(["md", "csv", "json"]), default="md", show_default=True, help="Output format."
+)
+@json_option
+def compare(
+    methods: tuple[str, ...],
+    *,
+    rate: str,
+    strengths: bool,
+    plot: Path | None,
+    across_versions: bool,
+    form: str,
+    as_json: bool,
+) -> None:
+    """Compare several methods: leaderboard, pairwise differences, best set, and cost against quality."""
+    from agentbench.reports import compare as report
+    from agentbench.reports.cost_quality_plot import cost_quality_svg
+    from agentbench.reports.sources import open_methods
+    from agentbench.statistics.trials import Rate
+
+    result = report.compare_methods(
+        open_methods(methods), rate=Rate(rate), across_versions=across_versions, strengths=strengths
+    )
+    if plot is not None:
+        _write_plot(plot, cost_quality_svg(result))
+    if as_json or form == "json":
+        click.echo(_json_text(report.as_json(result)), nl=False)
+    else:
+        click.echo(report.as_csv(result) if form == "csv" else report.as_markdown(result), nl=False)
+
+
+def _write_plot(path: Path, text: str) -> None:
+    from agentbench.core.errors import InputError
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
 
 
 @command.command("power", epilog=POWER_EPILOG)

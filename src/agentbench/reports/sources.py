@@ -193,17 +193,32 @@ def open_sides(a: str, b: str) -> tuple[Side, Side]:
         if len(methods) == 2:
             return _csv_side(Path(a), methods[0]), _csv_side(Path(a), methods[1])
     sides = open_side(a), open_side(b)
-    if _results_of(sides[0]) == _results_of(sides[1]):
+    if results_of(sides[0]) == results_of(sides[1]):
         msg = f"both sides are the same {'run' if sides[0].run else 'results'}: {sides[0].origin}"
         raise InputError(msg, remedy="give two different runs")
     return sides
 
 
-def _results_of(side: Side) -> tuple[str, ...]:
+def results_of(side: Side) -> tuple[str, ...]:
     """Identify the results of a side. A copy of a run is the same run."""
     if side.run is not None:
         return ("run", side.run.run_id or str(side.run.path.resolve()))
     return ("csv", str(Path(side.origin.partition(SELECT)[0]).resolve()), side.name)
+
+
+def open_methods(texts: Sequence[str]) -> list[Side]:
+    """Open any number of methods: runs, and CSV files, which stand for all of their methods unless one is selected.
+
+    Raises:
+        InputError: see `open_side`.
+    """
+    sides: list[Side] = []
+    for text in texts:
+        if text.lower().endswith(".csv") and Path(text).is_file():
+            sides += [_csv_side(Path(text), method) for method in read_results(Path(text))]
+        else:
+            sides.append(open_side(text))
+    return sides
 
 
 def identity_of(row: Row) -> Identity:

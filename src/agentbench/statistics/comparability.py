@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from agentbench.core.protocol import PROTOCOL_SEED
 
 SHOWN = 3
+DIFFERENT_SEEDS = "A and B used different seeds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def compare_identities(a: Sequence[Identity], b: Sequence[Identity]) -> Comparab
             differences.append(f"{sentence}: {detail}")
     deviations = [*seed_deviations(a, "A"), *seed_deviations(b, "B")]
     if _seeds(left) != _seeds(right) and all(_seeds(left).values()) and all(_seeds(right).values()):
-        deviations.append("A and B used different seeds")
+        deviations.append(DIFFERENT_SEEDS)
     return Comparability(
         across_versions=versions,
         differences=tuple(differences),

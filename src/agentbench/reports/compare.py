@@ -1,0 +1,394 @@
+"""Compare any number of methods on the tasks that all of them ran: leaderboard, pairwise matrix, best set, cost.
+
+`compare_methods` computes the report; `decision` is its first line; `as_markdown`, `as_json` and `as_csv` render it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from agentbench.core.canonical import Json
+from agentbench.core.errors import InputError
+from agentbench.reports.deviations import makes_provisional, side_deviations
+from agentbench.reports.escape import code, csv_text, markdown_table, plain
+from agentbench.reports.number_format import amount, percent, plural, points, probability, share_interval, total
+from agentbench.reports.provenance import Provenance, read_provenance
+from agentbench.reports.sources import Side, results_of
+from agentbench.reports.summary import interval_json, proportion_json, seals_json
+from agentbench.statistics.comparability import (
+    DIFFERENT_SEEDS,
+    compare_identities,
+    join_names,
+    seed_deviations,
+)
+from agentbench.statistics.multiple import best_set, bradley_terry, front, holm
+from agentbench.statistics.paired import Comparison, compare, pair
+from agentbench.statistics.power import ALPHA
+from agentbench.statistics.rates import Proportion, endpoint
+from agentbench.statistics.trials import Rate, Trial
+
+MIN_METHODS = 2
+MAX_METHODS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class MethodLine:
+    """One method of the leaderboard."""
+
+    side: Side
+    name: str
+    """The name of the side, made unique."""
+    proportion: Proportion
+    cost: float | None
+    """Mean cost of an attempt over the common tasks; None if unknown or in other units than the others."""
+
+    @property
+    def share(self) -> float:
+        return self.proportion.share or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """The comparison of two methods: `b` against `a`, as indices of the leaderboard."""
+
+    a: int
+    b: int
+    comparison: Comparison
+    adjusted: float
+    """P-value adjusted by Holm's method over all pairs."""
+
+    @property
+    def winner(self) -> int | None:
+        difference = self.comparison.difference
+        if self.adjusted > ALPHA or not difference:
+            return None
+        return self.b if difference > 0 else self.a
+
+
+@dataclass(frozen=True, slots=True)
+class CompareReport:
+    rate: Rate
+    methods: tuple[MethodLine, ...]
+    """Highest rate first."""
+    duels: tuple[Duel, ...]
+    tasks: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """Tasks that some method did not run, or at which all of its attempts are invalid."""
+    best: tuple[int, ...]
+    front: tuple[int, ...]
+    """Methods on the cost-quality front, cheapest first; empty if a cost is unknown."""
+    unit: str
+    strengths: tuple[float, ...]
+    """Bradley-Terry strengths; empty if not asked for."""
+    differences: tuple[str, ...]
+    deviations: tuple[str, ...]
+    across_versions: bool
+
+
+def compare_methods(
+    sides: Sequence[Side], *, rate: Rate = Rate.CONTRACT, across_versions: bool = False, strengths: bool = False
+) -> CompareReport:
+    """Compare methods over the tasks at which every one has an attempt that counts.
+
+    Raises:
+        InputError: too few or too many methods, one given twice, no common task, or contracts differ.
+    """
+    _refuse(sides)
+    names = _unique_names(sides)
+    differences, versions = _comparability(sides, names)
+    if versions and not across_versions:
+        msg = f"the contract of {plural(len(versions), 'task')} differs between the runs: {join_names(versions)}"
+        raise InputError(msg, remedy="results are per contract version; use --across-versions to compare them anyway")
+    counted = [{trial.task for trial in side.trials if trial.value(rate) is not None} for side in sides]
+    common = set.intersection(*counted)
+    if not common:
+        raise InputError("nothing to compare: no task has an attempt that counts from every method")
+    trials = {
+        name: [trial for trial in side.trials if trial.task in common] for side, name in zip(sides, names, strict=True)
+    }
+    unit = _common_unit(sides)
+    lines = [
+        MethodLine(side, name, endpoint(trials[name], rate), _mean_cost(trials[name]) if unit else None)
+        for side, name in zip(sides, names, strict=True)
+    ]
+    lines.sort(key=lambda line: (-line.share, line.name))
+    duels = _duels([trials[line.name] for line in lines], rate)
+    costs = [line.cost for line in lines]
+    known = [cost for cost in costs if cost is not None]
+    return CompareReport(
+        rate=rate,
+        methods=tuple(lines),
+        duels=duels,
+        tasks=tuple(sorted(common)),
+        left_out=tuple(sorted({trial.task for side in sides for trial in side.trials} - common)),
+        best=tuple(best_set(len(lines), [_pair_of(duel) for duel in duels if duel.winner is not None])),
+        front=tuple(front([(cost, line.share) for cost, line in zip(known, lines, strict=True)]))
+        if len(known) == len(lines)
+        else (),
+        unit=unit,
+        strengths=tuple(bradley_terry(_wins(len(lines), duels))) if strengths else (),
+        differences=differences,
+        deviations=_deviations(sides, names),
+        across_versions=bool(versions),
+    )
+
+
+def _refuse(sides: Sequence[Side]) -> None:
+    if not MIN_METHODS <= len(sides) <= MAX_METHODS:
+        raise InputError(f"expected {MIN_METHODS} to {MAX_METHODS} methods, got {len(sides)}")
+    seen: set[tuple[str, ...]] = set()
+    for side in sides:
+        if not side.trials:
+            msg = f"{side.origin} has no finished attempts"
+            raise InputError(msg, remedy="continue it with `ab run --resume`, or choose another run")
+        if results_of(side) in seen:
+            raise InputError(f"{side.origin} is given twice: a run cannot be compared with itself")
+        seen.add(results_of(side))
+
+
+def _unique_names(sides: Sequence[Side]) -> list[str]:
+    """Return the names of the sides, with their origin where several have the same."""
+    plain_names = [plain(side.name, 60) for side in sides]
+    names: list[str] = []
+    for side, name in zip(sides, plain_names, strict=True):
+        label = f"{name} [{plain(side.folder.name if side.folder else side.origin, 80)}]"
+        unique = name if plain_names.count(name) == 1 else label
+        names.append(unique if unique not in names else f"{unique} ({len(names) + 1})")
+    return names
+
+
+def _comparability(sides: Sequence[Side], names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    differences: dict[str, None] = {}
+    versions: dict[str, None] = {}
+    for (a, name_a), (b, name_b) in combinations(zip(sides, names, strict=True), 2):
+        compared = compare_identities(a.identities, b.identities)
+        texts = [*compared.differences, *(text for text in compared.deviations if text == DIFFERENT_SEEDS)]
+        differences |= {f"{name_a}, {name_b}: {text}": None for text in texts}
+        versions |= dict.fromkeys(compared.across_versions)
+    return tuple(differences), tuple(versions)
+
+
+def _deviations(sides: Sequence[Side], names: Sequence[str]) -> tuple[str, ...]:
+    deviations: list[str] = []
+    for side, name in zip(sides, names, strict=True):
+        deviations += [*seed_deviations(side.identities, name), *side_deviations(side, name, _provenance(side))]
+    return tuple(deviations)
+
+
+def _provenance(side: Side) -> Provenance:
+    return read_provenance(side.run.path, side.run.rows) if side.run else Provenance({})
+
+
+def _common_unit(sides: Sequence[Side]) -> str:
+    """Return the unit of all costs, `unknown unit` for CSV files, or an empty string if units differ."""
+    units = {row.cost.unit for side in sides if side.run for row in side.run.rows}
+    if any(side.run is None for side in sides):
+        units.add("unknown unit")
+    return units.pop() if len(units) == 1 else ""
+
+
+def _mean_cost(trials: Sequence[Trial]) -> float | None:
+    """Return the mean over tasks of each task's mean cost, or None if a cost is unknown."""
+    tasks: dict[str, list[float]] = {}
+    for trial in trials:
+        if trial.cost is None:
+            return None
+        tasks.setdefault(trial.task, []).append(trial.cost)
+    return total([total(costs) / len(costs) for costs in tasks.values()]) / len(tasks) if tasks else None
+
+
+def _duels(trials: Sequence[Sequence[Trial]], rate: Rate) -> tuple[Duel, ...]:
+    pairs = []
+    for a, b in combinations(range(len(trials)), 2):
+        comparison = compare(pair(trials[a], trials[b], rate), rate)
+        if comparison is not None:
+            pairs.append((a, b, comparison))
+    adjusted = holm([1.0 if comparison.p_value is None else comparison.p_value for _, _, comparison in pairs])
+    return tuple(Duel(*found, p) for found, p in zip(pairs, adjusted, strict=True))
+
+
+def _pair_of(duel: Duel) -> tuple[int, int]:
+    return (duel.b, duel.a) if duel.winner == duel.b else (duel.a, duel.b)
+
+
+def _wins(methods: int, duels: Sequence[Duel]) -> list[list[float]]:
+    """Count the tasks at which one method has a higher share of passes than the other."""
+    wins = [[0.0] * methods for _ in range(methods)]
+    for duel in duels:
+        for task in duel.comparison.pairing.pairs:
+            if task.difference > 0:
+                wins[duel.b][duel.a] += 1
+            elif task.difference < 0:
+                wins[duel.a][duel.b] += 1
+    return wins
+
+
+def decision(report: CompareReport) -> str:
+    """Return the first line: the methods that none beats significantly, and how that was decided."""
+    best = [report.methods[index] for index in report.best]
+    names = ", ".join(line.name for line in best)
+    basis = f"{plural(len(report.tasks), 'task')}, Holm over {plural(len(report.duels), 'pair')}, α = {ALPHA:g}"
+    if len(best) == len(report.methods):
+        line = f"INCONCLUSIVE: no method is significantly better than another ({basis})"
+    elif len(best) == 1:
+        line = f"BEST: {names} with {report.rate} rate {percent(best[0].share)} ({basis})"
+    else:
+        line = f"BEST SET: {names}; the other {len(report.methods) - len(best)} of {len(report.methods)} are worse ({basis})"
+    labels = (["ACROSS CONTRACT VERSIONS"] if report.across_versions else []) + (
+        ["PROVISIONAL"] if makes_provisional(report.deviations) or report.differences else []
+    )
+    line += "".join(f" [{label}]" for label in labels)
+    for method in reversed(report.methods):
+        line = method.side.run.mark(line, method.name) if method.side.run else line
+    return line
+
+
+# --- Markdown ---------------------------------------------------------------------------------------------------------
+
+
+def as_markdown(report: CompareReport) -> str:
+    lines = [f"# {plain(decision(report), 2000)}", "", "## Leaderboard", "", *_leaderboard(report)]
+    lines += ["", _explanation(report), "", "## Pairwise differences", "", *_matrix(report)]
+    lines += [
+        "",
+        "Row minus column in points, with the p-value adjusted by Holm's method; **bold** is significant.",
+        "",
+    ]
+    lines += _front_lines(report)
+    if report.left_out:
+        lines.append(f"Left out: {plural(len(report.left_out), 'task')} without a counted attempt from every method.")
+    lines += [f"Difference: {code(text)}" for text in report.differences]
+    lines += [f"Protocol deviation: {code(text)}" for text in report.deviations]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _leaderboard(report: CompareReport) -> list[str]:
+    head = [
+        "method",
+        f"{report.rate} rate",
+        "95% CI",
+        "attempts",
+        f"cost per attempt ({report.unit or 'units differ'})",
+        "best set",
+    ]
+    head += ["strength"] if report.strengths else []
+    rows = []
+    for index, line in enumerate(report.methods):
+        proportion = line.proportion
+        cells = [
+            code(line.name),
+            percent(proportion.share),
+            share_interval(proportion.interval),
+            f"{proportion.count} of {proportion.total}",
+            "unknown" if line.cost is None else amount(line.cost),
+            "yes" if index in report.best else "",
+        ]
+        rows.append([*cells, f"{report.strengths[index]:+.2f}"] if report.strengths else cells)
+    return markdown_table(head, rows)
+
+
+def _explanation(report: CompareReport) -> str:
+    text = "The best set has every method that no other method beats significantly."
+    if report.strengths:
+        text += (
+            " Strengths are of a Bradley-Terry model over tasks that only one of two methods passed: a method beats another"
+            " at such a task with odds exp(difference of strengths). Half a win per pair is added to both."
+        )
+    return text
+
+
+def _matrix(report: CompareReport) -> list[str]:
+    cells: dict[tuple[int, int], str] = {}
+    for duel in report.duels:
+        for row, column, sign in ((duel.b, duel.a, 1), (duel.a, duel.b, -1)):
+            text = f"{points(sign * duel.comparison.difference or 0.0)}, p = {probability(duel.adjusted)}"
+            cells[row, column] = f"**{text}**" if duel.winner is not None else text
+    names = [code(line.name) for line in report.methods]
+    size = range(len(names))
+    return markdown_table(
+        ["", *names], [[names[row], *(cells.get((row, column), "") for column in size)] for row in size]
+    )
+
+
+def _front_lines(report: CompareReport) -> list[str]:
+    if not report.front:
+        return ["## Cost and quality", "", "Costs are unknown or in different units, so there is no front.", ""]
+    rows = [
+        [code(line.name), amount(line.cost or 0.0), percent(line.share)]
+        for line in (report.methods[index] for index in report.front)
+    ]
+    head = ["method", f"cost per attempt ({report.unit})", f"{report.rate} rate"]
+    return [
+        "## Cost and quality",
+        "",
+        "No method is both cheaper and better than these.",
+        "",
+        *markdown_table(head, rows),
+        "",
+    ]
+
+
+# --- JSON and CSV -----------------------------------------------------------------------------------------------------
+
+
+def as_json(report: CompareReport) -> dict[str, Json]:
+    names = [line.name for line in report.methods]
+    return {
+        "decision": decision(report),
+        "rate": report.rate,
+        "tasks": list(report.tasks),
+        "left_out": list(report.left_out),
+        "methods": [_method_json(report, index) for index in range(len(names))],
+        "pairs": [
+            {
+                "a": names[duel.a],
+                "b": names[duel.b],
+                "difference": duel.comparison.difference,
+                "interval": interval_json(duel.comparison.interval),
+                "p_value": duel.comparison.p_value,
+                "adjusted_p_value": duel.adjusted,
+                "better": None if duel.winner is None else names[duel.winner],
+            }
+            for duel in report.duels
+        ],
+        "best_set": [names[index] for index in report.best],
+        "front": [names[index] for index in report.front],
+        "cost_unit": report.unit or None,
+        "differences": list(report.differences),
+        "deviations": list(report.deviations),
+    }
+
+
+def _method_json(report: CompareReport, index: int) -> dict[str, Json]:
+    line = report.methods[index]
+    return {
+        "name": line.name,
+        "origin": line.side.origin,
+        "rate": proportion_json(line.proportion),
+        "cost_per_attempt": line.cost,
+        "strength": report.strengths[index] if report.strengths else None,
+        **(seals_json(line.side.run) if line.side.run else {}),
+    }
+
+
+def as_csv(report: CompareReport) -> str:
+    rows: list[Mapping[str, str | float | int | None]] = []
+    for index, line in enumerate(report.methods):
+        interval = line.proportion.interval
+        rows.append(
+            {
+                "method": line.name,
+                "rate": line.proportion.share,
+                "low": interval.low if interval else None,
+                "high": interval.high if interval else None,
+                "passed": line.proportion.count,
+                "attempts": line.proportion.total,
+                "cost_per_attempt": line.cost,
+                "best_set": int(index in report.best),
+                "front": int(index in report.front),
+                "strength": report.strengths[index] if report.strengths else None,
+            }
+        )
+    return csv_text(list(rows[0]), rows)
