@@ -70,7 +70,8 @@ def cli_page() -> str:
     )
     exit_codes = (
         "Exit codes: 0 done, 1 a gate or check that you asked for does not hold, 2 bad usage or input, 3 the infrastructure "
-        "failed, 130 interrupted. An agent that fails its tasks is a result: `ab run` exits 0."
+        "failed, 130 interrupted. An agent that fails its tasks is a result: `ab run` exits 0. "
+        "If no attempt has a result, it exits with 2 (tasks) or 3 (harness or model)."
     )
     return page("Command line", purpose, [exit_codes, *parts])
 

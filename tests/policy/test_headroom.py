@@ -45,4 +45,4 @@ def test_time_of_people_has_a_price_per_minute_or_hour() -> None:
     assert Rates.of(table).review(90_000_000) == 3_000_000
     with pytest.raises(ContractError) as caught:
         parse_prices(b"action_type,unit,unit_price\nreview,call,2\n", "prices.csv")
-    assert "prices.csv:2: unit: expected minute or hour for review, found 'call'" in caught.value.problems
+    assert "prices.csv:2: unit: expected one of second, minute, hour for review, found 'call'" in caught.value.problems

@@ -21,7 +21,7 @@ llm_request,1m_tokens,10.00,,vendor/large,prompt,
 llm_request,call,0.001,,,,
 tool_call,call,0.0001,,,,
 tool_call,hour,0.36,,,,
-artifact_storage,gigabyte-day,0.01,,,,
+artifact_storage,gigabyte,0.01,,,,
 """
 
 
@@ -47,7 +47,7 @@ def test_cached_tokens_use_their_own_price_if_given() -> None:
 def test_tools_and_storage_are_priced() -> None:
     table = parse_prices(TABLE, "p.csv")
     assert table.tool_call(10.0) == 100 + 1000
-    assert table.storage(10**9, 2) == 20_000
+    assert table.storage(2 * 10**9) == 20_000
     assert table.knows("anything")
     assert not parse_prices(b"action_type,unit,unit_price\nllm_request,token,1\n", "p").request("m", Tokens())
 
@@ -117,7 +117,7 @@ def test_fallback_depends_on_the_trace_alone() -> None:
     assert FALLBACK.unit == "abstract"
     assert FALLBACKS["1"].request("any", Tokens(10**6, 100)) == 2_000 + 4_000
     assert FALLBACK.tool_call(2.0) == 200
-    assert FALLBACK.storage(10**7, 30) == 100
+    assert FALLBACK.storage(10**7) == 100
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**9))

@@ -50,12 +50,41 @@ def test_unknown_command_suggests_the_nearest(ab: Ab) -> None:
         ("--agent", "command", "--agent-command", "true", "--agent-files", "nowhere"),
         ("--agent", "noop", "--workers", "0"),
         ("--agent", "noop", "--variant", "baseline"),
+        ("--agent", "scripted", "--script", "nowhere.yaml"),
+        ("--agent", "scripted", "--script", "task/task.yaml"),
+        ("--agent", "noop", "--model", "openaii:gpt"),
+        ("--agent", "noop", "--model", "m@127.0.0.1:8000/v1"),
+        ("--agent", "noop", "--prices", "task/task.yaml"),
+        ("--agent", "noop", "--judge-model", "scripted:nowhere.yaml"),
     ],
 )
-def test_conflicting_options_are_rejected(ab: Ab, task: Path, arguments: tuple[str, ...]) -> None:
-    ran = ab("run-task", "--task", task, *arguments)
-    assert ran.code == 2
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_mistakes_are_rejected_before_anything_runs(
+    ab: Ab, task: Path, tmp_path: Path, arguments: tuple[str, ...], dry: tuple[str, ...]
+) -> None:
+    ran = ab("run-task", "--task", task, *arguments, *dry, "--out", tmp_path / "out")
+    assert ran.code == 2, ran.stdout
     assert ran.stderr.strip()
+    assert "input_value" not in ran.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_mistakes_are_listed(ab: Ab, tmp_path: Path) -> None:
+    tasks = make_suite(tmp_path / "tasks", "one", "two")
+    run = ("run", "--suite", "tiny", "--tasks-dir", tasks)
+    scripts = ab(*run, "--agent", "scripted")
+    assert scripts.code == 2
+    assert all(f"no script for agent 'scripted' and task '{name}'" in scripts.stderr for name in ("one", "two"))
+    (tmp_path / "a.yaml").write_text("name: a\nagnet: noop\nlimits: {max_steps: many}\n")
+    (tmp_path / "b.yaml").write_text("name: b\nagent: command\n")
+    variants = ab(*run, "--variant", tmp_path / "a.yaml", "--variant", tmp_path / "b.yaml")
+    assert variants.code == 2
+    for problem in (
+        "a.yaml:2: agnet: unknown key",
+        "a.yaml:3: limits.max_steps: expected a whole number",
+        "b has no command",
+    ):
+        assert problem in variants.stderr, variants.stderr
 
 
 @pytest.mark.req("C-04a")
@@ -120,7 +149,8 @@ def test_failed_setup_is_invalid_and_keeps_its_output(ab: Ab, tmp_path: Path) ->
     task = make_task(tmp_path / "task", more="setup: {commands: ['echo from-setup; exit 7']}")
     ran = ab.run_task(task, "--agent", "noop")
     record = ran.record
-    assert ran.code == 0
+    # No attempt has a result, through no fault of the agent.
+    assert ran.code == 2
     assert (record["run_status"], record["invalid_cause"]) == ("invalid", "task")
     assert record["result"]["failure_reason"] == "SETUP_FAILED"
     logs = Path(ran.json["run_dir"]) / record["artifact_paths"]["task_dir"] / "logs"
@@ -149,7 +179,8 @@ def test_unavailable_source_is_invalid(ab: Ab, tmp_path: Path, repo: str) -> Non
     task = make_task(tmp_path / "task", text=TASK.format(id="answer").replace("{path: repo}", repo))
     (task / "release.tar.gz").write_bytes(b"not an archive")
     ran = ab("run-task", "--task", task, "--agent", "noop", "--json")
-    if ran.code == 2:  # an error that needs no run to find is an input error
+    assert ran.code == 2
+    if not ran.stdout:  # an error that needs no run to find is an input error
         assert "repo" in ran.stderr
         return
     assert ran.record["result"]["failure_reason"] == "SETUP_FAILED"

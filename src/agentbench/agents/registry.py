@@ -62,6 +62,18 @@ def require_agent(name: str, *, has_model: bool) -> None:
         raise InputError(f"agent '{name}' needs a model", remedy="set one with --model or in the variant file")
 
 
+def require_setup(name: str, setup: AgentSetup) -> None:
+    """Check that a bundled agent without a model has the files and options it needs.
+
+    Raises:
+        InputError: a script, a command, a folder or the task's reference is missing or invalid.
+    """
+    name = ALIASES.get(name, name)
+    if name in {"scripted", "command", "reference"}:
+        AGENTS[name](setup)
+    command.agent_mounts(setup)
+
+
 def require_turns(name: str, turns: int) -> None:
     """Check that an agent supports the further turns of a task.
 

@@ -18,7 +18,7 @@ from agentbench.run.config import CliChoices
 from agentbench.run.executor import open_executor
 from agentbench.run.plan import PlanRow
 from agentbench.run.request import RunRequest, plan_attempts, require_agents
-from agentbench.run.study import Again, Study, StudyResult, resume_study, start_study
+from agentbench.run.study import Again, Study, StudyResult, check_study, resume_study, start_study
 
 if TYPE_CHECKING:
     from agentbench.cli.fail_on import Condition
@@ -72,6 +72,7 @@ def run_or_estimate(tasks: Sequence[LoadedTask], request: RunRequest, options: R
     rows = plan_attempts(tasks, request)
     require_agents(rows)
     if options["dry_run"]:
+        check_study(rows, request, Progress(quiet=as_json))
         print_estimate(estimate(rows, request), as_json=as_json)
         return 0
     return finish(run_rows(rows, request, quiet=as_json), conditions, as_json=as_json)
@@ -144,6 +145,8 @@ def finish(result: StudyResult, conditions: Sequence[Condition], *, as_json: boo
     print_result(result, as_json=as_json)
     for path, repeatable in result.repeatable().items():
         print_unfinished(path, repeatable)
+    if result.exit_code:
+        click.echo("No attempt has a result; the reasons are above and in `ab show`.", err=True)
     if result.exit_code or not conditions:
         return result.exit_code
     from agentbench.cli.fail_on import first_met

@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Run agents on a suite. Each attempt runs in a sandbox and is graded in a fresh one.
 
-    Exit code 0 even if the agent fails its tasks. Ctrl-C stops running attempts and saves their records; --resume
-    continues.
+    Exit code 0 even if the agent fails its tasks; 2 or 3 if no attempt has a result because of the tasks or the
+    harness. Ctrl-C stops running attempts and saves their records; --resume continues.
     """
     from agentbench.cli.fail_on import parse
     from agentbench.cli.launch import finish, make_request, run_or_estimate

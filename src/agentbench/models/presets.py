@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
+from agentbench.contract.problem import did_you_mean
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import InputError
 from agentbench.models.client.endpoint import Auth, Dialect, Endpoint, check_allowed, check_url
@@ -69,6 +70,11 @@ class Presets(_Closed):
         """Return every environment variable that may hold a key, for the redactor."""
         return tuple(sorted({preset.key for preset in self.providers.values() if preset.key}))
 
+
+_HOST = re.compile(
+    r"(?:localhost|\[[0-9a-f:]+\]|[\w-]+(?:\.[\w-]+)+)(?::\d+)?(?:/.*)?|[\w.-]+:\d+(?:/.*)?", re.IGNORECASE
+)
+"""A host with a port or a path, as in a URL whose scheme was forgotten."""
 
 Source = Literal["service", "scripted", "recorded"]
 MODEL = "--model"
@@ -142,9 +148,19 @@ def choose(text: str, presets: Presets, option: str = MODEL) -> ModelChoice:
     if at or "://" in text:
         url = at[1:] + rest if at else text.rpartition("@")[2]
         check_url(url, option)
+        if not name or "://" in name:
+            raise InputError(f"{option} {url}: no model is named", remedy=f"write NAME@{url}")
         return ModelChoice("service", "url", name, base_url=url, sampling=presets.defaults)
+    host = text.rpartition("@")[2] if "@" in text else ""
+    if _HOST.fullmatch(host):
+        raise InputError(f"{option} {text}: the URL has no scheme", remedy=f"write {text.replace('@', '@http://', 1)}")
     provider, colon, name = text.partition(":")
-    if colon and provider in presets.providers and name:
+    if colon and "/" not in provider:
+        if provider not in presets.providers:
+            msg = f"{option} {text}: unknown provider '{provider}'{did_you_mean(provider, presets.providers)}"
+            raise InputError(msg, remedy=f"available providers: {', '.join(presets.providers)}")
+        if not name:
+            raise InputError(f"{option} {text}: expected the name of a model after the colon")
         return ModelChoice("service", provider, name, sampling=presets.defaults)
     return ModelChoice("service", presets.default_provider, text, sampling=presets.defaults)
 

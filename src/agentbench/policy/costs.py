@@ -53,7 +53,7 @@ class Rates:
         return cls(
             exec_call_micro=call,
             exec_hour_micro=prices.tool_call(HOUR_SEC) - call,
-            gigabyte_micro=prices.storage(GIGABYTE, 0),
+            gigabyte_micro=prices.storage(GIGABYTE),
             review_hour_micro=prices.review(HOUR_SEC),
         )
 

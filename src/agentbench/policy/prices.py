@@ -37,14 +37,20 @@ UNITS: Mapping[str, tuple[str, Decimal]] = {
     "byte": ("byte", Decimal(1)),
     "megabyte": ("byte", Decimal(10**6)),
     "gigabyte": ("byte", Decimal(10**9)),
-    "gigabyte-day": ("byte-day", Decimal(10**9)),
 }
 """Unit of a row → the quantity that it counts, and how many of them make one unit."""
 
 REVIEW = "review"
 """Action type of a person's time: operators' decisions and reviews."""
 
-ACTION_TYPES = ("llm_request", "tool_call", "artifact_storage", REVIEW)
+COUNTED: Mapping[str, tuple[str, ...]] = {
+    "llm_request": ("token", "call"),
+    "tool_call": ("call", "second"),
+    "artifact_storage": ("byte",),
+    REVIEW: ("second",),
+}
+"""Quantities that each action type is charged by."""
+ACTION_TYPES = tuple(COUNTED)
 
 _REQUIRED = ("action_type", "unit", "unit_price")
 
@@ -75,7 +81,7 @@ class Prices(Protocol):
 
     def tool_call(self, seconds: float) -> int: ...
 
-    def storage(self, size: int, days: float) -> int: ...
+    def storage(self, size: int) -> int: ...
 
     def review(self, seconds: float) -> int:
         """Return the price of a person's time."""
@@ -84,7 +90,7 @@ class Prices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PriceRow:
-    """One row: the price of one token, call, second, byte or byte-day (`counts`)."""
+    """One row: the price of one token, call, second or byte (`counts`)."""
 
     action_type: str
     counts: str
@@ -139,9 +145,8 @@ class PriceTable:
         fixed = self._price("tool_call", "call")
         return _micro(fixed + Decimal(repr(max(seconds, 0.0))) * self._price("tool_call", "second"))
 
-    def storage(self, size: int, days: float) -> int:
-        per_byte = Decimal(repr(max(days, 0.0))) * self._price("artifact_storage", "byte-day")
-        return _micro(size * (self._price("artifact_storage", "byte") + per_byte))
+    def storage(self, size: int) -> int:
+        return _micro(size * self._price("artifact_storage", "byte"))
 
     def review(self, seconds: float) -> int:
         return _micro(Decimal(repr(max(seconds, 0.0))) * self._price(REVIEW, "second"))
@@ -191,7 +196,7 @@ class FallbackSchedule:
     def tool_call(self, seconds: float) -> int:
         return self.per_tool_call + math.ceil(self.per_tool_second * max(seconds, 0.0))
 
-    def storage(self, size: int, days: float) -> int:
+    def storage(self, size: int) -> int:
         return math.ceil(self.per_megabyte * size / 10**6)
 
     def review(self, seconds: float) -> int:
@@ -252,8 +257,9 @@ def _row(cells: Mapping[str, str], line: int) -> PriceRow | list[str]:
     unit = UNITS.get(cells["unit"].lower())
     if unit is None:
         problems.append(f"unit: expected one of {', '.join(UNITS)}, found {cells['unit']!r}")
-    elif action == REVIEW and unit[0] != "second":
-        problems.append(f"unit: expected minute or hour for {REVIEW}, found {cells['unit']!r}")
+    elif unit[0] not in COUNTED.get(action, unit):
+        usable = [name for name, (counts, _) in UNITS.items() if counts in COUNTED[action]]
+        problems.append(f"unit: expected one of {', '.join(usable)} for {action}, found {cells['unit']!r}")
     price = _number(cells["unit_price"])
     if price is None:
         problems.append(f"unit_price: expected a non-negative number, found {cells['unit_price']!r}")

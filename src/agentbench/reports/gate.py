@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from agentbench.contract.schema_problems import validate_document
+from agentbench.contract.yaml_document import read_document
 from agentbench.core.canonical import Json
 from agentbench.core.errors import ContractError, InputError
-from agentbench.core.unique_yaml import load_yaml
 from agentbench.reports.escape import plain
 from agentbench.reports.number_format import plural, points
 from agentbench.reports.paired import PairedReport, costs_per_attempt, difference_interval
@@ -93,23 +93,12 @@ def read_gate(path: Path) -> GateFile:
     Raises:
         InputError: the file cannot be read, is invalid, or has no condition.
     """
-    try:
-        value = load_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"{path} is not valid YAML: {plain(str(error))}") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: expected a mapping such as {EXAMPLE}")
-    try:
-        gate = GateFile.model_validate(value)
-    except ValidationError as error:
-        problems = tuple(
-            plain(f"{path}: {'.'.join(map(str, problem['loc']))}: {problem['msg']}")
-            for problem in error.errors(include_url=False)
-        )
-        msg = f"{path} is not a valid gate file"
-        raise ContractError(msg, problems=problems, remedy=f"example: {EXAMPLE}") from None
+    document = read_document(path)
+    validated = validate_document(document, GateFile)
+    gate = validated.model
+    if validated.problems or gate is None:
+        problems = tuple(map(str, validated.problems))
+        raise ContractError(f"{path} is not a valid gate file", problems=problems, remedy=f"example: {EXAMPLE}")
     conditions = (gate.max_drop, gate.non_inferiority, gate.max_cost_ratio)
     if all(condition is None for condition in conditions) and not gate.no_new_safety:
         msg = f"{path} has no condition: add max_drop, non_inferiority, max_cost_ratio or no_new_safety"

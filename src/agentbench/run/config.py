@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 import agentbench
 from agentbench.contract.load import LoadedTask
+from agentbench.contract.problem import InvalidFileError
+from agentbench.contract.schema_problems import validate_document
+from agentbench.contract.yaml_document import read_document
 from agentbench.core.errors import InputError
 
 Origin = Literal["cli", "variant", "task", "preset", "default"]
@@ -149,22 +151,16 @@ def load_variant(name: str, folder: Path) -> VariantFile:
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     if not path.exists() and (bundled := bundled_variants() / f"{name}.yaml").is_file():
         path = bundled
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         folders = (folder, bundled_variants())
         known = ", ".join(sorted({file.stem for parent in folders for file in parent.glob("*.yaml")}))
         msg = f"variant '{name}' not found: {path} does not exist"
-        raise InputError(msg, remedy=f"available variants: {known or 'none'}") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"cannot read variant file {path}: {error}") from error
-    try:
-        variant = VariantFile.model_validate(data)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc'])) or 'file'}: {problem['msg']}" for problem in error.errors()
-        )
-        raise InputError(f"variant file {path}: {problems}") from None
+        raise InputError(msg, remedy=f"available variants: {known or 'none'}")
+    document = read_document(path)
+    validated = validate_document(document, VariantFile)
+    variant = validated.model
+    if validated.problems or variant is None:
+        raise InvalidFileError(document.file, list(validated.problems))
     if problems := "; ".join(variant.problems()):
         raise InputError(f"variant file {path}: {problems}")
     files = None if variant.files is None else str((path.parent / variant.files).absolute())

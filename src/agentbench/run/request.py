@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.record.run_directory import RunDirectory
 from agentbench.run.config import CliChoices, VariantFile, load_variant, resolve
 from agentbench.run.plan import PlanRow, make_plan
+from agentbench.run.problems import Problems
 
 VARIANTS = Path("configs/variants")
 
@@ -105,10 +107,11 @@ def plan_attempts(tasks: Sequence[LoadedTask], request: RunRequest) -> tuple[Pla
         raise InputError(msg, remedy="give either --variant or --agent")
     if request.choices.name and len(request.variants) > 1:
         raise InputError("--name names one method; several variants have names of their own")
-    variants: list[VariantFile | None] = [load_variant(name, VARIANTS) for name in request.variants]
-    for variant in variants:
-        if variant and variant.entrypoint == "command" and not (variant.command or request.choices.agent_command):
-            raise InputError(f"variant {variant.name} has no command", remedy="add `command: sh solve.sh` to its file")
+    variants: list[VariantFile | None] = []
+    problems = Problems()
+    for name in request.variants:
+        problems.collect(lambda name=name: variants.append(_usable_variant(name, request)))  # type: ignore[misc]
+    problems.raise_all()
     names = [variant.name for variant in variants if variant]
     if len(set(names)) < len(names):
         raise InputError(f"two variants have the same name: {', '.join(names)}", remedy="change `name` in one of them")
@@ -116,16 +119,34 @@ def plan_attempts(tasks: Sequence[LoadedTask], request: RunRequest) -> tuple[Pla
     return make_plan(plan, repeats=request.repeats, seed=request.seed)
 
 
+def _usable_variant(name: str, request: RunRequest) -> VariantFile:
+    variant = load_variant(name, VARIANTS)
+    if variant.entrypoint == "command" and not (variant.command or request.choices.agent_command):
+        raise InputError(f"variant {variant.name} has no command", remedy="add `command: sh solve.sh` to its file")
+    return variant
+
+
 def require_agents(rows: Sequence[PlanRow]) -> None:
     """Reject bad agents before a run directory exists.
 
     Raises:
-        InputError: unknown agent, one that lacks a model, or one that does not support a task's turns or strict stages.
+        InputError: unknown agent, one that lacks a model, a script, a command, a folder or the task's reference, or one that
+            does not support a task's turns or strict stages.
     """
-    from agentbench.agents.registry import require_agent, require_tools, require_turns  # noqa: PLC0415 - slow import
+    from agentbench.agents.registry import (  # noqa: PLC0415 - slow import
+        require_agent,
+        require_setup,
+        require_tools,
+        require_turns,
+    )
+    from agentbench.run.agent_setup import agent_setup  # noqa: PLC0415
 
-    for row in rows:
+    problems = Problems()
+    for row in {(row.task.id, row.configuration.variant): row for row in rows}.values():
         agent = row.configuration.agent
-        require_tools(agent, row.task.task)
-        require_turns(agent, len(row.task.task.turns))
-        require_agent(agent, has_model=row.configuration.value("model") is not None)
+        problems.collect(partial(require_tools, agent, row.task.task))
+        problems.collect(partial(require_turns, agent, len(row.task.task.turns)))
+        has_model = row.configuration.value("model") is not None
+        problems.collect(partial(require_agent, agent, has_model=has_model))
+        problems.collect(partial(require_setup, agent, agent_setup(row)))
+    problems.raise_all()

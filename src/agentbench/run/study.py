@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
+from agentbench.contract.lock import Identities
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.core.ids import new_ulid
@@ -29,19 +30,25 @@ from agentbench.run.job import AttemptJob, Observer
 from agentbench.run.lab import Lab, declared_secrets
 from agentbench.run.models import Models, read_prices
 from agentbench.run.plan import PlanRow
+from agentbench.run.problems import Problems
 from agentbench.run.request import RunRequest, plan_attempts
 from agentbench.run.version import harness_version
 from agentbench.sandbox.socket_forward import remove_stale_sockets
 from agentbench.trace.events import AttemptOpened
 from agentbench.trace.log import read_events
 from agentbench.trace.redaction import Redactor
+from agentbench.verdict.headline import judged_only
 
 if TYPE_CHECKING:
     from agentbench.run.attempt.judge import JudgeChoice
 
+EXIT_INPUT = 2
 EXIT_HARNESS = 3
 REPEATED = frozenset({TerminationCode.INTERRUPTED, TerminationCode.TOTAL_BUDGET, TerminationCode.MODEL_UNAVAILABLE})
 """Terminations after which resuming the run makes the attempt again."""
+CONTRACT_PARTS = "repository, environment, setup, checks (with hidden files and drivers) or policy"
+STATEMENT_PARTS = "statement, hints, turns, budget, scorers, judge or rubric"
+"""Parts of a task that its contract id covers, and those that only its digest covers."""
 HIGHER_CAP = "resume with a higher --total-usd or --task-usd"
 Again = Callable[[AttemptRecord], bool]
 
@@ -63,9 +70,11 @@ class StudyResult:
 
     @property
     def exit_code(self) -> int:
-        """3 if every attempt ended in a harness error, else 0: a failing agent is a result."""
-        causes = {record.invalid_cause for record in self.records()}
-        return EXIT_HARNESS if causes == {InvalidCause.HARNESS} else 0
+        """3 or 2 if no attempt has a result because of the harness or the tasks, else 0: a failing agent is a result."""
+        causes = {_cause(record) for record in self.records()}
+        if not causes or not causes <= {InvalidCause.HARNESS, InvalidCause.TASK}:
+            return 0
+        return EXIT_HARNESS if InvalidCause.HARNESS in causes else EXIT_INPUT
 
 
 @dataclass(slots=True)
@@ -123,6 +132,11 @@ class Study:
 
     def result(self) -> StudyResult:
         return StudyResult(tuple(run.path for run in self.runs.values()))
+
+
+def _cause(record: AttemptRecord) -> InvalidCause | None:
+    """Return why an attempt has no result; None if it has one, which can also be a judge's."""
+    return None if judged_only(record.run_status, record.result.failure_reason) else record.invalid_cause
 
 
 def is_repeatable(record: AttemptRecord) -> bool:
@@ -246,11 +260,18 @@ def rows_of(run: RunDirectory, plan: Sequence[PlanRow]) -> list[PlanRow]:
         cause = f"missing tasks: {', '.join(missing)}" if missing else "its attempts cannot be planned again"
         msg = f"{run.path} cannot be resumed: {cause}"
         raise InputError(msg, remedy="restore the tasks; to continue an `ab grade` run, start a new `ab grade`")
-    digests: dict[str, str] = {}
-    for task_id, recorded in _recorded_digests(run):
-        if task_id in tasks and digests.setdefault(task_id, identify(tasks[task_id]).task_digest) != recorded:
-            msg = f"{run.path} cannot be resumed: task {task_id} has changed since the run started"
-            raise InputError(msg, remedy="restore the task, or start a new run")
+    current: dict[str, Identities] = {}
+    changed: dict[str, str] = {}
+    for task_id, contract_id, task_digest in _recorded_digests(run):
+        if task_id in tasks:
+            ids = current.setdefault(task_id, identify(tasks[task_id]))
+            if ids.task_digest != task_digest:
+                changed[task_id] = STATEMENT_PARTS if ids.contract_id == contract_id else CONTRACT_PARTS
+    if changed:
+        details = "; ".join(
+            f"task {task_id} has changed since the run started: {what}" for task_id, what in changed.items()
+        )
+        raise InputError(f"{run.path} cannot be resumed: {details}", remedy="restore the task, or start a new run")
     return rows
 
 
@@ -265,15 +286,15 @@ def study_records(run: RunDirectory) -> Iterator[AttemptRecord]:
             continue
 
 
-def _recorded_digests(run: RunDirectory) -> Iterator[tuple[str, str]]:
-    """Read the task id and task digest of every attempt that was started."""
+def _recorded_digests(run: RunDirectory) -> Iterator[tuple[str, str, str]]:
+    """Read the task id, contract id and task digest of every attempt that was started."""
     for record in run.records():
-        yield record.task_id, record.task_digest
+        yield record.task_id, record.contract_id, record.task_digest
     for folder in run.unfinished():
         if (folder.path / EVENTS).exists():
             for event in read_events(folder.path / EVENTS, types={AttemptOpened.type}):
                 if isinstance(event.payload, AttemptOpened):
-                    yield event.payload.task_id, event.payload.task_digest
+                    yield event.payload.task_id, event.payload.contract_id, event.payload.task_digest
 
 
 def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask], observer: Observer) -> Lab:
@@ -310,25 +331,42 @@ def _redactor(tasks: Sequence[LoadedTask], models: Models) -> Redactor:
     return Redactor(values)
 
 
-def _check_requirements(lab: Lab, rows: Sequence[PlanRow], observer: Observer, *, preflight: bool) -> None:
+def _check_requirements(
+    lab: Lab, rows: Sequence[PlanRow], observer: Observer, *, preflight: bool, install: bool = True
+) -> None:
     """Reject what cannot run here before anything is spent, and install agents that are programs.
 
     Raises:
         InputError, HarnessError.
     """
     tasks = list({row.task.id: row.task for row in rows}.values())
+    problems = Problems()
     for task in tasks:
-        lab.require(task)
-    _warn_about_ignored_images(lab, tasks, observer)
+        problems.collect(partial(lab.require, task))
     for row in rows:
-        lab.models.require(row)
+        problems.collect(partial(lab.models.require, row))
         if lab.judge is not None:
-            lab.judge.require(row, lab.models)
+            problems.collect(partial(lab.judge.require, row, lab.models))
+    problems.raise_all()
+    _warn_about_ignored_images(lab, tasks, observer)
+    if not install:
+        return
     if preflight:
         lab.models.preflight(rows, lab.judge)
     for row in rows:
         agent = row.configuration.agent
         lab.program(agent, row.task, partial(observer.installing, agent))
+
+
+def check_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer) -> None:
+    """Check what `start_study` checks, without installing programs or asking models.
+
+    Raises:
+        InputError, SandboxUnavailable: the attempts cannot run here.
+    """
+    tasks = list({row.task.id: row.task for row in rows}.values())
+    with _open_lab(request, tasks, observer) as lab:
+        _check_requirements(lab, rows, observer, preflight=False, install=False)
 
 
 def _warn_about_ignored_images(lab: Lab, tasks: Sequence[LoadedTask], observer: Observer) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from agentbench.acceptance.sandbox_loss import attribute_loss
 from agentbench.acceptance.scorers.workspace import Workspace
-from agentbench.agents.base import Agent, AgentExit, AgentSetup, require_multi_turn, run_session
+from agentbench.agents.base import Agent, AgentExit, require_multi_turn, run_session
 from agentbench.agents.briefing import write_briefing
 from agentbench.agents.command import agent_mounts
 from agentbench.agents.registry import make_agent
@@ -23,6 +23,7 @@ from agentbench.models.gateway.server import Gateway
 from agentbench.models.metered_model import MeteredModel
 from agentbench.policy.applicability import not_applicable
 from agentbench.record.schema import Model
+from agentbench.run.agent_setup import agent_setup
 from agentbench.run.attempt.base import Attempt
 from agentbench.run.attempt.grading_phase import ask_judge, grade_patch
 from agentbench.run.attempt.kept_workspace import keep_workspace
@@ -58,7 +59,8 @@ class AgentAttempt(Attempt):
         if spent is not None:
             raise TotalBudgetSpent(f"not started: {spent.message}")
         self.metered_model = self.lab.models.metered_model(self.row, self.account, self.log, self.blobs)
-        setup = self._agent_setup()
+        model = None if self.metered_model is None else self.lab.models.chat(self.metered_model, self.row)
+        setup = agent_setup(self.row, model)
         self.agent = agent = make_agent(configuration.agent, setup)
         if self.row.task.task.turns:
             require_multi_turn(agent)
@@ -85,25 +87,6 @@ class AgentAttempt(Attempt):
             identity = self.metered_model.identity
             fields |= {"provider": identity.provider, "name": identity.name}
         return super().model_record().model_copy(update=fields)
-
-    def _agent_setup(self) -> AgentSetup:
-        task, configuration = self.row.task, self.row.configuration
-        script = configuration.script
-        if script is not None and script.is_dir():
-            script = script / f"{task.id}.yaml"
-        return AgentSetup(
-            task_id=task.id,
-            task_folder=task.folder,
-            reference=task.reference_file if configuration.agent in {"reference", "oracle"} else None,
-            command=configuration.agent_command,
-            files=configuration.agent_files,
-            env=configuration.env,
-            script=script,
-            options=configuration.options,
-            model=None if self.metered_model is None else self.lab.models.chat(self.metered_model, self.row),
-            prompt=configuration.prompt,
-            test_command=task.baseline_command or task.task.hints.test_command,
-        )
 
 
 def run_agent(
