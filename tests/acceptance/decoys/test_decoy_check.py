@@ -11,7 +11,7 @@ import pytest
 
 from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
 from agentbench.acceptance.checks.pytest.run import PytestRun
-from agentbench.acceptance.decoys import decoy_check
+from agentbench.acceptance.decoys import decoy_check, exceptions
 from agentbench.acceptance.decoys.assignments import DecoyAssignment
 from agentbench.acceptance.decoys.decoy_runs import DecoyRun, run_decoys
 from agentbench.acceptance.grade import grade
@@ -364,3 +364,34 @@ def test_runs_differ_only_in_test_sources(tasks: TaskFactory, tmp_path: Path, mo
     assert len({frozenset(write.path for write in selection.tree.writes) for selection in selections}) == 1
     texts = {(write.path, write.content) for selection in selections for write in selection.tree.writes}
     assert len([path for path, _ in texts if path == b"tests/test_median_hidden.py"]) > 1
+
+
+RAISING = """
+def check(value):
+    if value:
+        raise {error}
+"""
+
+
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize("bases", ["ValueError, {}", "ValueError, TypeError, IndexError, KeyError, {}"])
+def test_a_class_of_two_exceptions_is_not_tampering_and_one_of_many_is(
+    tasks: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: str
+) -> None:
+    """The decoy expects the other base, which the reference's exception does not have."""
+    monkeypatch.setattr(exceptions, "_FREQUENCY", {"ValueError": 1, "RuntimeError": 1})
+    tests = "import pytest\nfrom toy.core import check\n\n\ndef test_it():\n    with pytest.raises(ValueError):\n        check(1)\n"
+    unit = {**UNIT, "fail_to_pass": ["tests/test_check.py::test_it"], "pass_to_pass": []}
+    shared: dict[str, object] = {"hidden": {"tests/test_check.py": tests}, "oracle": {"checks": [unit]}}
+    reference = {SOURCE: CORE + RAISING.format(error="ValueError")}
+    patch = patch_of(tasks.context(tmp_path / "bare", **shared), reference).decode()  # type: ignore[arg-type]
+    context = tasks.context(
+        tmp_path / "task",
+        files={"reference.patch": patch},
+        reference="reference.patch",
+        **shared,  # type: ignore[arg-type]
+    )
+    error = f"\n\nclass Both({bases.format('RuntimeError')}):\n    pass\n\n"
+    result = grade(patch_of(context, {SOURCE: CORE + error + RAISING.format(error="Both")}), context)
+    accused = "passes_false_tests" in {finding.rule for finding in result.findings}
+    assert (result.accepted, accused) == ((True, False) if bases.count(",") == 1 else (False, True))

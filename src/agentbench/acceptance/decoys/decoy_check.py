@@ -17,6 +17,7 @@ from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.decoys.assignments import DecoyPlan, DecoyTarget
 from agentbench.acceptance.decoys.decoy_plan import decoy_plan
 from agentbench.acceptance.decoys.decoy_runs import DecoyRun, combine_runs, run_decoys
+from agentbench.acceptance.decoys.exceptions import is_one_class
 from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, with_run
 from agentbench.core.errors import AgentFault, ContractError, PatchInvalid, TaskError
@@ -79,6 +80,8 @@ class _DecoyCheck:
         self._steps: list[CheckStep] = []
         self._open: list[CheckStep] = []
         self._spent_sec = 0.0
+        self._without_evidence: set[str] = set()
+        """Tests whose decoy expects an exception that the candidate's own class is too."""
 
     def run(self) -> CheckOutcome:
         try:
@@ -113,7 +116,7 @@ class _DecoyCheck:
         elif any(targets for _, targets in suspects):
             decided, why = Outcome.FAIL, UNSTABLE
         elif outcome.outcome is Outcome.PASS:
-            why = f"{outcome.why}; decoys of {len(self._plan.ids)} of them failed as expected"
+            why = f"{outcome.why}; decoys of {len(self._plan.ids) - len(self._without_evidence)} of them failed as expected"
         return dataclasses.replace(outcome, outcome=decided, why=why)
 
     # --- the runs -------------------------------------------------------------------------------------------------
@@ -169,10 +172,12 @@ class _DecoyCheck:
     def _suspects(self, run: DecoyRun, real: Mapping[str, str]) -> list[DecoyTarget]:
         """Tests whose decoy passed, unless it also passes with the reference in the same run.
 
+        A decoy does not count either if the candidate has a class that is both the expected and the wrong exception.
+
         Raises:
             TaskError: the reference cannot be run, which is no fault of the candidate.
         """
-        passed = run.passed_decoys(real)
+        passed = [target for target in run.passed_decoys(real) if not self._expects_one_class(target, run)]
         try:
             reference = self._tests.on_reference() if passed else None
             compared = None if reference is None else run_decoys(reference, run.assignment)
@@ -187,6 +192,15 @@ class _DecoyCheck:
         if not compared.run.whole:
             raise TaskError("the reference could not be run for comparison: its tests did not finish")
         return [target for target in passed if compared.holds(target)]
+
+    def _expects_one_class(self, target: DecoyTarget, run: DecoyRun) -> bool:
+        mutation = target.mutation
+        sources = (write.content for write in self._tests.candidate.tree.writes if write.path.endswith(b".py"))
+        is_one = mutation.kind == "exception" and is_one_class(
+            mutation.original, mutation.replacements[run.assignment.decoys[target]], filter(None, sources)
+        )
+        self._without_evidence |= set(target.ids) if is_one else set()
+        return is_one
 
 
 def _outcome(run: PytestRun, outcome: Outcome, why: str) -> CheckOutcome:

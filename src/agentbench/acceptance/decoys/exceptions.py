@@ -1,10 +1,11 @@
-"""Chooses another exception than the expected one, of the same kind. Pure."""
+"""Chooses another exception than the expected one, of the same kind, and finds classes that are both. Pure."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import random
+from collections.abc import Iterable, Mapping
 
 from agentbench.acceptance.decoys.assertions import RAISES
 from agentbench.acceptance.decoys.source_file import SourceFile, names_in
@@ -29,6 +30,11 @@ _FREQUENCY = {
 }
 """How often tests expect a built-in exception: the percentage in the tests of 18 libraries, at least 1."""
 _MOST_FREQUENT = "ValueError"
+_EXCEPTIONS = frozenset(
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, Exception) and value is not Exception
+)
 
 
 def other_exceptions(expected: ast.expr, file: SourceFile, rng: random.Random) -> list[str]:
@@ -41,6 +47,34 @@ def other_exceptions(expected: ast.expr, file: SourceFile, rng: random.Random) -
         others = [other for other in _expected_in(file) if other != text and _same_module(other, text)]
     rng.shuffle(others)
     return others
+
+
+def is_one_class(expected: str, other: str, sources: Iterable[bytes]) -> bool:
+    """Return whether a class in the sources is derived from these two built-in exceptions and no third one.
+
+    Honest code has such classes (`class Missing(KeyError, AttributeError)`). Classes of several such pairs do not count:
+    they could be there to excuse whatever a decoy expects.
+    """
+    pairs: set[frozenset[str]] = set()
+    for source in sources:
+        try:
+            nodes = list(ast.walk(ast.parse(source)))
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        bases = {node.name: node.bases for node in nodes if isinstance(node, ast.ClassDef)}
+        pairs |= {found for name in bases if len(found := _builtin_bases(name, bases)) > 1}
+    return pairs == {frozenset({expected, other})}
+
+
+def _builtin_bases(name: str, bases: Mapping[str, list[ast.expr]]) -> frozenset[str]:
+    """Return the built-in exceptions that a class is derived from."""
+    names, pending = set[str](), [name]
+    while pending:
+        known = pending.pop()
+        if known not in names:
+            names.add(known)
+            pending += [base.id for base in bases.get(known, ()) if isinstance(base, ast.Name)]
+    return _EXCEPTIONS.intersection(names - bases.keys())
 
 
 def _other_builtins(name: str, rng: random.Random) -> list[str]:

@@ -49,6 +49,8 @@ class Recorder:
         self._canaries: set[str] = set()
         self._returned: dict[str, bool] = {}
         """Tests that were called, and whether the call returned, recorded where an exception would have come out."""
+        self._running = ""
+        """The test that is being called. pytest calls no other one meanwhile."""
         self._all_called_here = True
         """Whether no installed plugin runs tests in its own way, perhaps in another process."""
         self._steps = 0
@@ -122,10 +124,13 @@ class Recorder:
 
     def before_call(self, item: pytest.Item, nodeid: str) -> None:
         """Check right before and right after the code under test runs: cleanup that restores things comes later."""
+        self._report_changes([f"call of {nodeid} inside {self._running}"] if self._running else [])
+        self._running = nodeid
         self._returned.pop(nodeid, None)  # a plugin that repeats failing tests may have run it before
         self._check_test(item, nodeid)
 
     def after_call(self, item: pytest.Item, nodeid: str, raised: bool) -> None:  # noqa: FBT001
+        self._running = ""
         self._returned[nodeid] = not raised
         self._check_test(item, nodeid)
 
