@@ -74,10 +74,12 @@ def load(name: str) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location("_" + os.urandom(6).hex(), path)
     if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
         raise ImportError(path)
+    code = spec.loader.get_code(spec.name)
+    if code is None:
+        raise ImportError(path)
+    RUNNER_CODE.append(code)
     module = importlib.util.module_from_spec(spec)
     vars(module)["__builtins__"] = dict(BUILTINS)
-    code = spec.loader.source_to_code(spec.loader.get_data(path), path)
-    RUNNER_CODE.append(code)
     exec(code, vars(module))  # noqa: S102
     return module
 
