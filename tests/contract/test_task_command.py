@@ -85,6 +85,17 @@ def test_init_creates_a_valid_suite(tmp_path: Path) -> None:
     assert ab("check", tmp_path / "mine").exit_code == 0
 
 
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize("source", [[], ["--url", "https://example.org/r.git", "--commit", "a" * 40]])
+def test_new_task_with_a_probe_has_a_driver(tmp_path: Path, source: list[str]) -> None:
+    assert ab("new", tmp_path / "mine/one", "--probe", *source).exit_code == 0
+    (probe,) = [check for check in load_suite("mine", tmp_path).tasks[0].checks if check.kind == "probe"]
+    assert probe.driver == "driver.py"
+    driver = (tmp_path / "mine/one/driver.py").read_text()
+    assert "class Probe:" in driver
+    compile(driver, "driver.py", "exec")
+
+
 def test_example_task_needs_its_reference_to_pass(tmp_path: Path) -> None:
     """Runs the required tests in plain Python on the host; the sandbox tests run the real thing."""
     ab("init", tmp_path / "mine")

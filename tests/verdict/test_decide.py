@@ -359,6 +359,8 @@ def _expected(
     if code == "model_unavailable":
         # Makes the attempt invalid, so reasons of scorable attempts do not apply.
         return Reason.LLM_ERROR
+    if code == "check_broken":
+        return Reason.ACCEPTANCE_ERROR
     failed = {gate for gate, result in gates.items() if result.outcome is FAIL}
     fails = status is RunStatus.FAILURE
     budget = {"token_cap", "cost_cap", "tool_call_cap", "failed_cycle_cap", "dominance"}
@@ -428,7 +430,7 @@ def test_attempt_with_only_a_judge_neither_passes_nor_fails(code: TerminationCod
     assert (decided.passed, decided.run_status, decided.score) == (False, RunStatus.INVALID, None)
     # The cause is the task, unless a termination made the attempt invalid.
     ordinary = code is None or code not in INVALIDATING
-    assert judged_only(decided.run_status, decided.reason) is ordinary
+    assert judged_only(decided.run_status, decided.reason, decided.attribution) is ordinary
     if ordinary:
         assert (decided.invalid_cause, decided.attribution) == (InvalidCause.TASK, Attribution.INDETERMINATE)
         expected = {

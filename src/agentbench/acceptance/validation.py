@@ -114,15 +114,25 @@ def run_baseline(context: GradingContext) -> tuple[Baseline, Mapping[str, CheckO
     if command is not None and command != checks[0].command:
         return _run_failing_command(context, command), {}
     outcomes = run_checks_on_base(context, checks)
-    for name, outcome in outcomes.items():
+    for check in checks:
+        outcome = outcomes[check.id]
         if outcome.outcome is Outcome.ERROR:
-            raise BrokenCheck(f"check {name} on the base repository: {outcome.why}")
+            raise _broken(check, outcome.why)
     check_us = {name: microseconds(outcome.duration_sec) for name, outcome in outcomes.items()}
     for name, outcome in outcomes.items():
         if outcome.outcome is Outcome.FAIL:
             return _baseline(Outcome.FAIL, f"{name}: {outcome.why}", outcome, check_us), outcomes
     why = "every mandatory check passes on the base repository"
     return Baseline(outcome=Outcome.PASS, exit_code=0, why=why, check_us=check_us), outcomes
+
+
+def _broken(check: Check, why: str) -> TaskError:
+    msg = f"check {check.id} on the base repository: {why}"
+    if check.kind != "probe":
+        return BrokenCheck(msg)
+    from agentbench.acceptance.checks.probe import BrokenDriver  # noqa: PLC0415 - few checks are probes
+
+    return BrokenDriver(msg, remedy="run `ab task check-probe TASK` to see what the driver does")
 
 
 def _baseline(outcome: Outcome, why: str, output: CheckOutcome | Completed, check_us: dict[str, int]) -> Baseline:

@@ -21,7 +21,7 @@ Example:
 """
 NEW_EPILOG = """\b
 Examples:
-  ab task new tasks/mine/example
+  ab task new tasks/mine/example --probe
   ab task new tasks/mine/fix-parser --url https://example.org/repo.git --commit 0123abcd…
 """
 LOCK_EPILOG = """\b
@@ -36,6 +36,7 @@ Example:
 
 # Command → (module, attribute, line in the help). Imported when called.
 LAZY = {
+    "check-probe": ("task_probe", "command", "Run the drivers of a task's probes and explain what is wrong."),
     "audit": ("task_audit", "command", "Measure how many wrong patches a task's checks accept."),
     "export": ("task_exchange", "export_group", "Export tasks to the format of another benchmark."),
     "from-commit": ("task_authoring", "from_commit", "Create a task from a commit that adds tests."),
@@ -188,14 +189,15 @@ def _check_one(path: Path, problems: list[str]) -> dict[str, Json]:
     show_default=True,
     help="Command that fails on the base repository and passes when the task is solved.",
 )
+@click.option("--probe", is_flag=True, help="Add a probe check with a driver that speaks its protocol.")
 @json_option
-def new(folder: Path, *, as_json: bool, repo_path: str | None, **source: str) -> None:
+def new(folder: Path, *, as_json: bool, repo_path: str | None, probe: bool, **source: str) -> None:
     """Create a task in DIR (…/SUITE/SLUG); without a source, a small runnable example."""
     import json
 
     from agentbench.contract.templates import NewTask, new_task
 
-    loaded = new_task(folder, NewTask(path=repo_path, **source))
+    loaded = new_task(folder, NewTask(path=repo_path, probe=probe, **source))
     if as_json:
         click.echo(
             json.dumps({"task_id": loaded.task.id, "suite": loaded.task.suite, "file": str(folder / "task.yaml")})
@@ -203,6 +205,8 @@ def new(folder: Path, *, as_json: bool, repo_path: str | None, **source: str) ->
         return
     click.echo(f"Created task {loaded.task.id} of suite {loaded.task.suite}: {folder / 'task.yaml'}")
     click.echo(f"Next: edit it, then run `ab task check {folder}`", err=True)
+    if probe:
+        click.echo(f"      edit {folder / 'driver.py'}, then run `ab task check-probe {folder}`", err=True)
 
 
 # --- stats -------------------------------------------------------------------------------------------------------

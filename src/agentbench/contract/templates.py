@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentbench.contract import probe_driver
 from agentbench.contract.freeze_scenario import freeze_scenario
 from agentbench.contract.json_schema import SCENARIO_MODELINE, TASK_MODELINE, write_suite_schemas
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
@@ -29,6 +30,8 @@ class NewTask:
     sha256: str | None = None
     path: str | None = None
     test_command: str = "python -m pytest -q"
+    probe: bool = False
+    """Add a probe with a driver to complete."""
 
     @property
     def has_source(self) -> bool:
@@ -70,6 +73,8 @@ def new_task(folder: Path, options: NewTask) -> LoadedTask:
     if folder.exists() and (not contains_repo or (folder / TASK_NAME).exists()):
         raise InputError(f"{folder} already exists", remedy="choose another name")
     texts = _from_source(slug, suite, options) if options.has_source else _example(slug, suite)
+    if options.probe:
+        texts |= _with_probe(texts[TASK_NAME], has_source=options.has_source)
     texts[TASK_NAME] = freeze_scenario(texts[TASK_NAME], folder.absolute().parent)
     loaded = _write(folder, texts, folder, keep_folder=contains_repo)
     write_suite_schemas(folder.absolute().parent)
@@ -109,6 +114,21 @@ def _from_source(slug: str, suite: str, options: NewTask) -> dict[str, str]:
         TASK_NAME: TASK_MODELINE + text,
         "statement.md": "Describe the problem as an issue would: what happens, and what should happen instead.\n",
         "notes.md": _NOTES,
+    }
+
+
+def _with_probe(task: str, *, has_source: bool) -> dict[str, str]:
+    """Return the files of a probe: `task.yaml` with one more check, the driver and, for the example, the program under test."""
+    helper = Path(probe_driver.__file__).read_text(encoding="utf-8")
+    if has_source:
+        oracle = _PROBE_ORACLE + _PROBE_CHECK.replace("@CANDIDATE@", "python -m PACKAGE   # the program under test")
+        return {TASK_NAME: re.sub(r"(?ms)^# The first command must fail.*?(?=\n# reference:)", oracle, task),
+                "driver.py": helper + _SOURCE_DRIVER}  # fmt: skip
+    check = _PROBE_CHECK.replace("@CANDIDATE@", "python -m tinystats")
+    return {
+        TASK_NAME: task.replace("      timeout_sec: 120\n", f"      timeout_sec: 120\n{check}", 1),
+        "driver.py": helper + _EXAMPLE_DRIVER,
+        "repo/tinystats/__main__.py": _PROGRAM,
     }
 
 
@@ -217,6 +237,56 @@ policy:
 
 budget: {usd: 1.00, wall_sec: 900, tool_calls: 30}
 """
+
+_PROBE_ORACLE = """\
+# A patch passes if every result of the driver is a pass. `ab task check-probe` tries the driver.
+oracle:
+  checks:
+"""
+
+_PROBE_CHECK = """\
+    - id: behaviour
+      layer: integration
+      kind: probe                # the driver runs in a sandbox of its own, so the patch cannot forge its results
+      candidate: @CANDIDATE@
+      driver: driver.py
+      timeout_sec: 60
+"""
+
+_EXAMPLE_DRIVER = """
+
+# --- the questions of this task -----------------------------------------------------------------------------------
+
+import random  # noqa: E402 - the code above is copied as it is
+
+with Probe() as probe:
+    probe.expect("even", "median 1 2 3 4", "2.5")
+    probe.expect("odd", "median 9 1 5", "5")
+    # Unpredictable ones, so that no list of answers can have been written down beforehand.
+    for number in range(4):
+        low = random.SystemRandom().randrange(-1000, 1000)
+        probe.expect(f"random-{number}", f"median {low + 3} {low} {low + 2} {low + 9}", str(low + 2.5))
+"""
+
+_SOURCE_DRIVER = """
+
+# --- the questions of this task -----------------------------------------------------------------------------------
+
+with Probe() as probe:
+    probe.expect("example", "a question on one line", "the expected answer on one line")
+"""
+
+_PROGRAM = '''\
+"""Answer questions such as `median 1 2 3`, one per line."""
+
+import sys
+
+import tinystats
+
+for line in sys.stdin:
+    name, *values = line.split()
+    print(getattr(tinystats, name)([int(value) for value in values]), flush=True)
+'''
 
 _SOURCE_TASK = """\
 schema_version: 1

@@ -75,6 +75,7 @@ class TerminationCode(StrEnum):
     SANDBOX_ERROR = "sandbox_error"
     SETUP_FAILED = "setup_failed"
     BASELINE_NOT_FAILING = "baseline_not_failing"
+    CHECK_BROKEN = "check_broken"
     INTERRUPTED = "interrupted"
     TOTAL_BUDGET = "total_budget"
 

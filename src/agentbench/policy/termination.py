@@ -35,6 +35,7 @@ _BY_CODE: Mapping[TerminationCode, TerminationCategory | None] = {
     TerminationCode.SANDBOX_ERROR: None,
     TerminationCode.SETUP_FAILED: TerminationCategory.EVALUATION_INVALIDITY,
     TerminationCode.BASELINE_NOT_FAILING: TerminationCategory.EVALUATION_INVALIDITY,
+    TerminationCode.CHECK_BROKEN: TerminationCategory.EVALUATION_INVALIDITY,
     TerminationCode.INTERRUPTED: None,
     TerminationCode.TOTAL_BUDGET: None,
 }

@@ -11,7 +11,7 @@ from agentbench.verdict.headline import Progress, describe_judgement, explain, j
 def headline(record: AttemptRecord) -> str:
     """Format the decision and its reason, for example `FAIL TESTS_FAILED: 2 of 14 required tests`."""
     reason = record.result.failure_reason
-    if judged_only(record.run_status, reason):
+    if judged_only(record.run_status, reason, record.attribution):
         judge = record.judge
         why = (
             describe_judgement(judge.verdict, judge.failure_mode, judge.reasoning)
@@ -20,7 +20,7 @@ def headline(record: AttemptRecord) -> str:
         )
     else:
         why = explain(reason, record.gates, (record.termination.code, record.termination.rationale), _progress(record))
-    return verdict_headline.headline(record.run_status, reason, why, passed=record.result.passed)
+    return verdict_headline.headline(record.run_status, reason, record.attribution, why, passed=record.result.passed)
 
 
 def _progress(record: AttemptRecord) -> Progress:

@@ -232,7 +232,9 @@ def _counts(summary: Summary) -> str:
 
 def _judged(summary: Summary) -> Counter[str]:
     """Count attempts at tasks without a workspace by the judge's verdict."""
-    return Counter(row.judge or "not judged" for row in summary.run.rows if judged_only(row.status, row.reason))
+    return Counter(
+        row.judge or "not judged" for row in summary.run.rows if judged_only(row.status, row.reason, row.attribution)
+    )
 
 
 def _judge_counts(judged: Counter[str]) -> str:

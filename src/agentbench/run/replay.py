@@ -127,7 +127,7 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
     """
     recorded = read_recorded(folder / EVENTS)
     if recorded.patch is None or not recorded.checks or recorded.identity is None:
-        judged = judged_only(record.run_status, record.result.failure_reason)
+        judged = judged_only(record.run_status, record.result.failure_reason, record.attribution)
         why = "no workspace, judged only" if judged else "the attempt ended before grading"
         return Replay(record, "nothing", "unavailable", why)
     patch = _patch(folder, record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from agentbench.acceptance.checks.probe_trial import ProbeTrials, try_probe
 from agentbench.acceptance.collect import collect
 from agentbench.acceptance.mutation.audit import Audit, audit
 from agentbench.acceptance.validation import TaskValidation, validate
@@ -72,6 +73,24 @@ def _missing_scorer_file(task: LoadedTask, prepared: PreparedTask) -> str:
         ),
         "",
     )
+
+
+def try_probes(task: LoadedTask, lab: Lab) -> list[ProbeTrials]:
+    """Try the driver of every probe of a task.
+
+    Raises:
+        InputError: the task has no probe.
+        TaskError: setup failed.
+        SandboxError: the harness failed.
+    """
+    probes = [check for check in task.checks if check.kind == "probe"]
+    if not probes:
+        raise InputError(
+            f"task {task.id} has no check of kind `probe`", remedy="see `ab task new --probe` for an example"
+        )
+    lab.require(task)
+    context = lab.grading_context(lab.prepare(task))
+    return [try_probe(context, check) for check in probes]
 
 
 def audit_tasks(

@@ -2,7 +2,7 @@
 
 Run status, the first row that holds:
 
-    invalid           ended by setup_failed, baseline_not_failing, sandbox_error, safety, operator_abort,
+    invalid           ended by setup_failed, baseline_not_failing, check_broken, sandbox_error, safety, operator_abort,
                       interrupted, total_budget or model_unavailable; or the identity was never bound, or bound twice differently; or a mandatory check without exactly one
                       acceptance event; or no mandatory check at all; or no workspace (`repo: none`, judge only)
     acceptance_error  a mandatory check is `error`
@@ -24,6 +24,7 @@ Run status, the first row that holds:
     POLICY_VIOLATION      G4 is fail                                               any scorable                agent
     ACCEPTANCE_ERROR      status acceptance_error; or success and a gate is error  acceptance_error/success    harness; indeterminate
                                                                                                                when a check failed too
+                          ended by check_broken                                    invalid           task      harness
                           the task has no workspace, only a judge                  invalid           task      indeterminate
     LLM_ERROR             ended by model_unavailable                               invalid           harness   harness
                           failure, ended by llm_error                              failure                     indeterminate
@@ -104,7 +105,7 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        return headline(self.run_status, self.reason, self.why, passed=self.passed)
+        return headline(self.run_status, self.reason, self.attribution, self.why, passed=self.passed)
 
     def event(self) -> GatesDecided:
         """Return the event that records the decision."""
@@ -225,7 +226,8 @@ def _failure_reasons(facts: Facts, terms: Terms) -> set[Reason]:
 def _attribution(facts: Facts, terms: Terms, reason: Reason | None, invalid: _Invalidity | None) -> Attribution | None:
     if reason is None:
         return None
-    if reason is Reason.ACCEPTANCE_ERROR and invalid is not None:
+    stopped = any(stop.payload.code in INVALIDATING for stop in facts.terminations)
+    if reason is Reason.ACCEPTANCE_ERROR and terms.judged_only and not stopped:
         return Attribution.INDETERMINATE
     if invalid is not None:
         by_cause = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agentbench.core.reasons import Gate, Outcome, Reason, RunStatus, TerminationCode
+from agentbench.core.reasons import Attribution, Gate, Outcome, Reason, RunStatus, TerminationCode
 from agentbench.core.text import printable
 from agentbench.trace.events import GateResult
 from agentbench.verdict.termination_effects import INVALIDATING, reason_of
@@ -74,9 +74,10 @@ def explain(
     return f"{rationale}; {counts}" if rationale and counts else rationale or counts
 
 
-def judged_only(status: RunStatus, reason: Reason | None) -> bool:
+def judged_only(status: RunStatus, reason: Reason | None, attribution: str | None) -> bool:
     """Return whether a judge is the only source of a result: the task has no workspace, so no check can run."""
-    return status is RunStatus.INVALID and reason is Reason.ACCEPTANCE_ERROR
+    undecidable = status is RunStatus.INVALID and reason is Reason.ACCEPTANCE_ERROR
+    return undecidable and attribution == Attribution.INDETERMINATE
 
 
 def describe_judgement(verdict: str | None, failure_mode: str | None = None, reasoning: str = "") -> str:
@@ -89,14 +90,16 @@ def describe_judgement(verdict: str | None, failure_mode: str | None = None, rea
     return f"JUDGED {verdict}: {shown}" if shown else f"JUDGED {verdict}"
 
 
-def headline(status: RunStatus, reason: Reason | None, why: str, *, passed: bool) -> str:
+def headline(
+    status: RunStatus, reason: Reason | None, attribution: Attribution | None, why: str, *, passed: bool
+) -> str:
     """Format `PASS`, `FAIL TESTS_FAILED: 2 of 14 required tests`, `ERROR ACCEPTANCE_ERROR: …`, `INVALID SETUP_FAILED: …`.
 
     For a task without a workspace the line is `why`, see `describe_judgement`.
     """
     if passed:
         return "PASS"
-    if judged_only(status, reason):
+    if judged_only(status, reason, attribution):
         return why
     word = "FAIL"
     if status is RunStatus.INVALID:

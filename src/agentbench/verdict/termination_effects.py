@@ -9,6 +9,7 @@ from agentbench.core.reasons import InvalidCause, Reason, TerminationCode
 INVALIDATING: Mapping[TerminationCode, tuple[Reason, InvalidCause]] = {
     TerminationCode.SETUP_FAILED: (Reason.SETUP_FAILED, InvalidCause.TASK),
     TerminationCode.BASELINE_NOT_FAILING: (Reason.BASELINE_NOT_FAILING, InvalidCause.TASK),
+    TerminationCode.CHECK_BROKEN: (Reason.ACCEPTANCE_ERROR, InvalidCause.TASK),
     TerminationCode.SANDBOX_ERROR: (Reason.SANDBOX_ERROR, InvalidCause.HARNESS),
     TerminationCode.SAFETY: (Reason.SAFETY_STOP, InvalidCause.SAFETY),
     TerminationCode.OPERATOR_ABORT: (Reason.OPERATOR_ABORT, InvalidCause.OPERATOR),
@@ -44,6 +45,7 @@ _BADGES: Mapping[TerminationCode, str] = {
     TerminationCode.MODEL_UNAVAILABLE: "error",
     TerminationCode.SETUP_FAILED: "not_started",
     TerminationCode.BASELINE_NOT_FAILING: "not_started",
+    TerminationCode.CHECK_BROKEN: "not_started",
     TerminationCode.SAFETY: "aborted",
     TerminationCode.OPERATOR_ABORT: "aborted",
     TerminationCode.INTERRUPTED: "aborted",

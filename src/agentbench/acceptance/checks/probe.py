@@ -22,6 +22,7 @@ from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.cache_keys import check_key, reference_key
 from agentbench.acceptance.candidate import BaseCandidate, BuildFailed, Candidate, Reference
 from agentbench.acceptance.checks.exit_status import CANNOT_START, timed_out
+from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, summarize, tally
 from agentbench.acceptance.checks.startup import with_start_problem
 from agentbench.acceptance.events import CheckStep
@@ -173,6 +174,10 @@ def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
     return outcome
 
 
+class BrokenDriver(BrokenCheck):
+    """The driver of a probe does not work on the base repository, which is a fault of the task."""
+
+
 class ProbeOfBase(BaseModel):
     """The result of the driver on the base repository: `whole` if it finished its report, `starts` if it could start."""
 
@@ -227,11 +232,21 @@ def _reason_to_blame_candidate(candidate: Candidate, check: Check, conversation:
 def _probe(other: Candidate, check: Check) -> ProbeOfBase:
     """Run the driver against another candidate, outside the attempt's log."""
     try:
-        driver = _run(other, check, CheckStep(other.context, check, check.id)).driver
+        driver = converse_outside_log(other, check).driver
     except BuildFailed:
         return ProbeOfBase(whole=False)
     starts = driver.exit_code not in CANNOT_START or bool(driver.side)
     return ProbeOfBase(whole=driver.exit_code == 0 and not read_driver_report(driver.side).problem, starts=starts)
+
+
+def converse_outside_log(candidate: Candidate, check: Check) -> Conversation:
+    """Run the driver against a candidate whose context has no log.
+
+    Raises:
+        BuildFailed: the build did not pass.
+        SandboxError: a sandbox failed.
+    """
+    return _run(candidate, check, CheckStep(candidate.context, check, check.id))
 
 
 def _run(candidate: Candidate, check: Check, step: CheckStep) -> Conversation:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from agentbench.acceptance.checks.probe import BrokenDriver
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.validation import Baseline
 from agentbench.contract.identity import identify
@@ -189,7 +190,7 @@ class Attempt(ABC):
         if isinstance(error, BaselineNotFailing):
             return TerminationCode.BASELINE_NOT_FAILING
         if isinstance(error, TaskError):
-            return TerminationCode.SETUP_FAILED
+            return TerminationCode.CHECK_BROKEN if isinstance(error, BrokenDriver) else TerminationCode.SETUP_FAILED
         if isinstance(error, SandboxBroken):
             return TerminationCode.SAFETY
         return TerminationCode.SANDBOX_ERROR
