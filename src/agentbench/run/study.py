@@ -136,7 +136,8 @@ class Study:
 
 def _cause(record: AttemptRecord) -> InvalidCause | None:
     """Return why an attempt has no result; None if it has one, which can also be a judge's."""
-    return None if judged_only(record.run_status, record.result.failure_reason) else record.invalid_cause
+    judged = judged_only(record.run_status, record.result.failure_reason, record.attribution)
+    return None if judged else record.invalid_cause
 
 
 def is_repeatable(record: AttemptRecord) -> bool:
