@@ -61,7 +61,7 @@ CASES: dict[str, str] = {
     "paired-csv": "report paired --run-a recorded/demo-partial --run-b recorded/demo-reference --format csv",
     "paired-json": "report paired --run-a recorded/demo-partial --run-b recorded/demo-reference --format json",
     "paired-bootstrap": "report paired --run-a recorded/demo-partial --run-b recorded/demo-reference --method bootstrap",
-    "paired-repeats": "report paired --run-a recorded/breakers --run-b recorded/breakers",
+    "error-paired-same-run": "report paired --run-a recorded/breakers --run-b recorded/breakers",
     "paired-better": "report paired --run-a results.csv#a --run-b results.csv#b",
     "paired-worse": "report paired --run-a results.csv#b --run-b results.csv#a",
     "paired-same": "report paired --run-a same.csv#a --run-b same.csv#b",

@@ -37,7 +37,7 @@ EXAMPLE = """
  "usage": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0, "model_requests": 0, "tool_calls": 12, "test_cycles": 2, "wall_sec": 9.1, "tool_sec": 3.2, "check_sec": 1.2},
  "cost": {"lm": 0.0, "exec": 0.01, "human": 0.0, "overhead": 0.0, "judge": 0.0, "total": 0.01, "unit": "usd", "method_id": "prices@sha256:p",
           "phases": {"setup": 0.0, "agent": 0.01, "review": 0.0, "acceptance": 0.0, "judge": 0.0, "storage": 0.0}},
- "artifact_paths": {"task_dir": "tasks/toy-median", "failing_stdout": "f", "passing_stdout": "p"}, "trace_head": "sha256:h"}
+ "artifact_paths": {"task_dir": "tasks/toy-median", "failing_stdout": "f", "passing_stdout": "p", "checks_stdout": "p"}, "trace_head": "sha256:h"}
 """
 
 

@@ -81,6 +81,14 @@ def test_missing_provenance_makes_the_trace_dimension_zero() -> None:
     assert (score.trace, score.trace_missing) == (0.0, ("briefing",))
 
 
+@pytest.mark.req("G-04")
+def test_trace_of_a_patch_made_elsewhere_is_complete_without_a_briefing() -> None:
+    payloads = [one for one in graded(checked()) if one.type != "briefing"]
+    score = verdict(payloads, Terms(checks=(CheckTerm("unit"),), needs_briefing=False)).score
+    assert score is not None
+    assert (score.trace, score.trace_missing) == (1.0, ())
+
+
 @pytest.mark.req("C-22", "G-04")
 def test_penalty_lowers_the_score_once_per_rule() -> None:
     clean = verdict(graded(checked())).score

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from agentbench.cli.options import FILE, FOLDER, fresh_option, json_option, sandbox_option, workers_option
+from agentbench.cli.options import (
+    FILE,
+    FOLDER,
+    fail_on_option,
+    fresh_option,
+    json_option,
+    sandbox_option,
+    workers_option,
+)
 from agentbench.cli.selection import SelectionOptions, select_tasks, selection_options
 
 if TYPE_CHECKING:
+    from agentbench.cli.fail_on import Condition
     from agentbench.cli.selection import Selected
     from agentbench.run.predictions import Prediction
     from agentbench.run.study import StudyResult
@@ -19,6 +28,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   ab grade --task tasks/mine/bug --patch fix.patch
+  ab grade --task tasks/mine/bug --patch fix.patch --fail-on 'passed<1'
   ab grade --task tasks/mine --predictions preds.jsonl --workers 2 --json
   ab grade --suite mine --task 'fix-*' --predictions preds.jsonl
   ab grade --task tasks/mine --predictions samples.jsonl --repeats-allowed
@@ -41,6 +51,7 @@ Two predictions of one method for one task are refused unless --repeats-allowed 
 @click.option(
     "--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Folder for run directories."
 )
+@fail_on_option
 @json_option
 def command(
     *,
@@ -52,11 +63,12 @@ def command(
     sandbox: str,
     fresh_setup: bool,
     out: Path,
+    fail_on: str | None,
     as_json: bool,
     **selection: Unpack[SelectionOptions],
 ) -> None:
     """Grade patches, each in a fresh sandbox on the task's base repository."""
-    from agentbench.cli.launch import run_rows
+    from agentbench.cli.launch import exit_code, run_rows
     from agentbench.cli.output import print_result
     from agentbench.core.errors import InputError
     from agentbench.run.config import CliChoices
@@ -70,6 +82,7 @@ def command(
     if report_file is not None and not report_file.absolute().parent.is_dir():
         msg = f"--report {report_file}: folder {report_file.parent} does not exist"
         raise InputError(msg, remedy=f"mkdir -p {report_file.parent}")
+    conditions = _conditions(fail_on)
     selected = select_tasks(selection)
     tasks = selected.tasks
     if patch_file is not None:
@@ -104,7 +117,15 @@ def command(
     print_result(result, as_json=as_json)
     if repeats_allowed and not as_json:
         _print_pass_k(result)
-    sys.exit(result.exit_code)
+    sys.exit(exit_code(result, conditions))
+
+
+def _conditions(fail_on: str | None) -> tuple[Condition, ...]:
+    if fail_on is None:
+        return ()
+    from agentbench.cli.fail_on import parse
+
+    return parse(fail_on)
 
 
 def _of_selected(predictions: list[Prediction], selected: Selected) -> list[Prediction]:

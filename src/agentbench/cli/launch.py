@@ -141,12 +141,17 @@ def _write_summary(study: Study, run: Path) -> None:
 
 
 def finish(result: StudyResult, conditions: Sequence[Condition], *, as_json: bool) -> int:
-    """Print the result and return the exit code: harness errors first, then the conditions of `--fail-on`."""
+    """Print the result and return the exit code."""
     print_result(result, as_json=as_json)
     for path, repeatable in result.repeatable().items():
         print_unfinished(path, repeatable)
     if result.exit_code:
         click.echo("No attempt has a result; the reasons are above and in `ab show`.", err=True)
+    return exit_code(result, conditions)
+
+
+def exit_code(result: StudyResult, conditions: Sequence[Condition]) -> int:
+    """Return the exit code: harness errors first, then the conditions of `--fail-on`."""
     if result.exit_code or not conditions:
         return result.exit_code
     from agentbench.cli.fail_on import first_met

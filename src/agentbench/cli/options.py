@@ -86,6 +86,10 @@ fresh_option = click.option(
     "--fresh-setup", is_flag=True, help="Run setup again instead of using a prepared environment."
 )
 
+fail_on_option = click.option(
+    "--fail-on", metavar="EXPR", help="Exit 1 if a condition holds, e.g. 'pass_rate<0.8, invalid>0'."
+)
+
 run_options = stack(
     click.option(
         "--agent",
@@ -132,7 +136,7 @@ run_options = stack(
         "--operator", is_flag=True, help="Pause attempts where a rule requires an operator (see `ab operator`)."
     ),
     click.option("--dry-run", is_flag=True, help="Estimate cost, time and detectable effect without running anything."),
-    click.option("--fail-on", metavar="EXPR", help="Exit 1 if a condition holds, e.g. 'pass_rate<0.8, invalid>0'."),
+    fail_on_option,
     click.option(
         "--judge-model", help="Model that judges each attempt, in the form of --model; never changes a verdict."
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from agentbench.cli.options import RUN, executor_option, json_option, workers_option
+from agentbench.cli.options import RUN, executor_option, fail_on_option, json_option, workers_option
 
 EPILOG = """\b
 Examples:
@@ -31,7 +31,7 @@ rate, so an attempt that counts is never superseded.
 @click.option("--invalid", "kind", flag_value="invalid", default=True, help="Repeat invalid attempts [default].")
 @click.option("--errors", "kind", flag_value="errors", help="Repeat harness errors in a new run.")
 @click.option("--failed", "kind", flag_value="failed", help="Repeat attempts that did not pass in a new run.")
-@click.option("--fail-on", metavar="EXPR", help="Exit 1 if a condition holds, e.g. 'pass_rate<0.8, invalid>0'.")
+@fail_on_option
 @workers_option
 @executor_option
 @json_option

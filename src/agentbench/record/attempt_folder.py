@@ -129,6 +129,18 @@ class AttemptFolder:
             raise RecordError.of("write", target, error) from error
         return f"{self.task_dir}/{name}"
 
+    def alias(self, name: str, existing: str) -> str:
+        """Give a file that was written a second name, and return its path relative to the run directory.
+
+        Raises:
+            RecordError: the name cannot be created.
+        """
+        try:
+            (self.path / name).hardlink_to(self.path / existing)
+        except OSError:
+            return self.write_exact(name, (self.path / existing).read_bytes())
+        return f"{self.task_dir}/{name}"
+
     def write_manifest(self, manifest: Manifest) -> str:
         """Write `manifest.json` and return its SHA-256."""
         return write_manifest(self.path / MANIFEST, manifest, redact=self.redact)

@@ -89,6 +89,8 @@ class GradingPlan(Part):
     cap_tool_calls: int | None = None
     cap_tokens: int | None = None
     cap_usd: float | None = None
+    needs_briefing: bool = True
+    """False for a patch made elsewhere, whose trace is complete without a briefing; true in manifests of earlier versions."""
     tag_notes: bool = False
     """Notes about risky text and unknown packages become tags; false in manifests of versions without that."""
 

@@ -24,6 +24,7 @@ def grading_plan(terms: Terms) -> GradingPlan:
         cap_tool_calls=terms.caps.tool_calls,
         cap_tokens=terms.caps.tokens,
         cap_usd=terms.caps.usd,
+        needs_briefing=terms.needs_briefing,
         tag_notes=terms.tag_notes,
     )
 

@@ -44,6 +44,7 @@ def terms_from(planned: Planned) -> Terms:
         caps=Caps(plan.cap_active_sec, plan.cap_tool_calls, plan.cap_tokens, plan.cap_usd),
         execution=rates_from(planned).execution,
         rubric=rubric,
+        needs_briefing=plan.needs_briefing,
         tag_notes=plan.tag_notes,
     )
 

@@ -232,6 +232,9 @@ class ArtifactPaths(Part):
     task_dir: str
     failing_stdout: str | None = None
     passing_stdout: str | None = None
+    """The same file as `checks_stdout`, under the name that earlier versions used."""
+    checks_stdout: str | None = None
+    """Output of the checks, whatever they decided; null in records of earlier versions."""
 
 
 class AttemptRecord(Part):

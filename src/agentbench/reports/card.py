@@ -288,11 +288,12 @@ def _reviewed(record: AttemptRecord, folder: Path) -> str:
 
 def _files(record: AttemptRecord, folder: Path) -> Sequence[tuple[str, str]]:
     patch, paths = record.patch, record.artifact_paths
+    output = paths.checks_stdout or paths.passing_stdout
     changes = f"{plural(patch.files, 'file')}, +{patch.added} -{patch.removed}, " if patch else ""
     return (
         ("patch", f"{changes}{folder / patch.path}" if patch else "none"),
         ("files", str(folder / paths.task_dir)),
-        ("output", str(folder / paths.passing_stdout) if paths.passing_stdout else ""),
+        ("output", str(folder / output) if output else ""),
         ("agent output", _agent_output(record, folder)),
         ("secrets", _secrets(folder / paths.task_dir)),
         ("attempt", record.attempt_id),

@@ -50,7 +50,7 @@ class Score:
 
 def graded_score(facts: Facts, terms: Terms) -> Score:
     """Return the weighted sum of the dimensions minus penalties, at least 0. Only for attempts that pass all gates."""
-    missing = missing_provenance(facts)
+    missing = missing_provenance(facts, terms)
     dimensions = {
         "minimal": math.exp(-terms.lambda_ * change_size(facts, terms)),
         "trace": 0.0 if missing else 1.0,
@@ -122,11 +122,11 @@ def violation_penalty(facts: Facts, terms: Terms) -> float:
     return round(min(1.0, terms.rubric.penalty_per_violation * len(rules)), DIGITS)
 
 
-def missing_provenance(facts: Facts) -> tuple[str, ...]:
+def missing_provenance(facts: Facts, terms: Terms) -> tuple[str, ...]:
     """Return what is missing to reproduce the result from the record: commands, logs, patch."""
     present = {
         "identity_bound": bool(facts.identities),
-        "briefing": facts.briefing is not None,
+        "briefing": facts.briefing is not None or not terms.needs_briefing,
         "termination": bool(facts.terminations),
         "patch_extracted": facts.patch is not None and bool(facts.patch.payload.sha256),
     }

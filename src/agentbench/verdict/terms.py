@@ -124,6 +124,8 @@ class Terms:
     execution: ExecutionPrice = ExecutionPrice()  # noqa: RUF009 - frozen
     """Price of the agent's commands, which count against the cost cap."""
     rubric: Rubric = field(default_factory=published_rubric)
+    needs_briefing: bool = True
+    """Whether a complete trace has a briefing: that of a patch made elsewhere has none."""
     tag_notes: bool = True
     """Whether notes become tags, where the taxonomy says so. Earlier versions had no such tags."""
 
@@ -139,6 +141,7 @@ def terms_of(
     caps: Caps | None = None,
     weights: Weights | None = None,
     execution: ExecutionPrice | None = None,
+    needs_briefing: bool = True,
 ) -> Terms:
     """Return the terms of a task. `checks` are the loaded checks (short form expanded), `caps` the enforced caps."""
     oracle, budget = task.oracle, task.budget
@@ -152,6 +155,7 @@ def terms_of(
         envelope_files=task.rubric.envelope.files,
         envelope_lines=task.rubric.envelope.lines,
         judged_only=task.repo == "none",
+        needs_briefing=needs_briefing,
         caps=caps
         or Caps(
             active_sec=min(task.environment.timeout_sec, budget.wall_sec),

@@ -62,10 +62,10 @@ def test_failures_of_real_tests_come_before_runs_with_decoys(tmp_path: Path) -> 
         decided,
         finished("script", "plain output"),
     )
-    text = (logs / "passing_stdout.txt").read_text()
+    text = (logs / "checks_stdout.txt").read_text()
     parts = ["[unit: decided]", "assert 3 == 2.5", "decoy tests, which fail as expected", "[unit~1", "decoys one"]
     parts += ["[unit~2", "decoys two", "[script", "plain output"]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
     assert text.count("decoys one") == 1
-    assert (logs / "passing_stderr.txt").read_text() == "unit~1 stderr\nunit~2 stderr\nscript stderr\n"
+    assert (logs / "checks_stderr.txt").read_text() == "unit~1 stderr\nunit~2 stderr\nscript stderr\n"

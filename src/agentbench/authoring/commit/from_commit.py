@@ -42,6 +42,8 @@ _ENVIRONMENT_KINDS = frozenset({"fails with the fix", "tests cannot run", "depen
 ROUNDS = 3
 FIXED_HASH_SEED = {"PYTHONHASHSEED": "0"}
 """Keeps the order of sets of strings, from which some tests number their parameters."""
+ENVELOPE = 10
+"""Size of the envelope relative to the fix: `minimal` is 0.90 for a patch as large as the fix, 0.37 for one 10 times as large."""
 APPROVE = "## A person must approve this task"
 """Heading in the notes; `find_created` reads the flags below it."""
 NOT_PINNED = "NOT PINNED, so the environment can change: "
@@ -281,7 +283,7 @@ def _first_draft(request: TaskRequest, fix: FixCommit) -> TaskDraft:
         reference=fix.patch,
         timeout_sec=request.timeout_sec,
         mem_limit_mb=request.mem_limit_mb,
-        envelope={"files": max(1, len(fix.parts.source)), "lines": max(1, lines)},
+        envelope={"files": ENVELOPE * max(1, len(fix.parts.source)), "lines": ENVELOPE * max(1, lines)},
     )
 
 

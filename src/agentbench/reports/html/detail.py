@@ -107,7 +107,7 @@ def _outputs(record: AttemptRecord, folder: Path) -> Iterator[Json]:
         text = without_terminal_codes(text).strip()
         note = (
             f"Failures of real tests. {decoy_runs} runs mix real tests with decoys, which fail as expected; "
-            f"their output is in {record.artifact_paths.passing_stdout}."
+            f"their output is in {record.artifact_paths.checks_stdout or record.artifact_paths.passing_stdout}."
         )
         if text:
             yield {"check": check.id, "text": bounded(text, text=OUTPUT_BYTES), "note": note if decoy_runs else ""}

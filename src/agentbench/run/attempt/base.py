@@ -85,6 +85,7 @@ class Attempt(ABC):
             ),
             weights=None if task.weights is None else Weights.of(task.weights.model_dump()),
             execution=self.rates.execution,
+            needs_briefing=row.configuration.patch is None,
         )
         self.account = lab.models.account(row)
         self.meter = Meter(self.account, self.rates)

@@ -45,8 +45,12 @@ def write_evidence(
         folder.write("logs/failing_stderr.txt", baseline.stderr)
     _write_environment(folder)
     _write_conversation(folder, log)
-    passing = _from_events(folder, log)
-    return ArtifactPaths(task_dir=folder.task_dir, failing_stdout=failing, passing_stdout=passing)
+    checks = _from_events(folder, log)
+    passing = None
+    if checks is not None:
+        folder.alias("logs/passing_stderr.txt", "logs/checks_stderr.txt")
+        passing = folder.alias("logs/passing_stdout.txt", "logs/checks_stdout.txt")
+    return ArtifactPaths(task_dir=folder.task_dir, failing_stdout=failing, passing_stdout=passing, checks_stdout=checks)
 
 
 def _write_environment(folder: AttemptFolder) -> None:
@@ -104,7 +108,7 @@ def _from_events(folder: AttemptFolder, log: Path) -> str | None:
         folder.write("agent/tool_calls.jsonl", b"".join(calls))
     agent.write(folder, "agent")
     folder.write("meta/timings.json", json.dumps({"total_us": last - first, "checks_us": checks.timings}, indent=2))
-    return checks.finish().write(folder, "passing")
+    return checks.finish().write(folder, "checks")
 
 
 class _Output:
