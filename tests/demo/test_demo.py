@@ -44,6 +44,9 @@ def test_demo_separates_honest_agents_from_the_cheater(
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     output = Output(done.returncode, done.stdout, "")  # progress on stderr comes in any order
     check_snapshot("demo", render("ab demo", output, {str(tmp_path): "<dir>", sys.prefix: "<prefix>"}))
+    assert done.stdout.startswith("This takes about a minute")
+    decisions = [line.split(":")[0].strip() for line in done.stdout.splitlines() if "95% CI" in line]
+    assert decisions == ["B IS BETTER", "INCONCLUSIVE"]
     assert done.stdout.count("VERIFIED") == len(PASSED)
     (page,) = tmp_path.glob("artifacts/runs/*__demo-report/index.html")
     assert page.relative_to(tmp_path).as_posix() in done.stdout

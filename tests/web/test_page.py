@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -188,6 +189,8 @@ def test_differing_tasks_link_to_both_attempts(watched: Watched, report: Path) -
     expect(page.locator("main")).to_contain_text("underpowered")
     row = page.locator("tr", has_text="median")
     expect(row).to_contain_text("0% → 100%")
+    colours = [link.evaluate("link => getComputedStyle(link).color") for link in row.locator("a").all()]
+    assert len(set(colours)) == 2, "links to passed and failed attempts differ"
     row.locator("a").first.click()
     expect(page.locator(".lead")).to_contain_text("FAIL")
     page.go_back()
@@ -200,7 +203,12 @@ def test_differing_tasks_link_to_both_attempts(watched: Watched, report: Path) -
 def test_review_queue_lists_flagged_attempts(watched: Watched, report: Path) -> None:
     page = watched.open(report, "#/review")
     expect(page.locator("main")).to_contain_text("1 attempt flagged for review")
-    expect(page.locator("main")).to_contain_text("ab adjudicate RUN --attempt")
+    commands = page.locator("pre.copy").all_inner_texts()
+    assert [command.partition(" --truth ")[2] for command in commands] == [
+        "correct --minutes 5",
+        "incorrect --minutes 5",
+    ]
+    assert shlex.split(commands[0])[:3] == ["ab", "adjudicate", str(report.parents[1] / "a")]
     watched.assert_clean()
 
 
@@ -291,6 +299,18 @@ def test_page_fits_a_narrow_screen(watched: Watched, report: Path) -> None:
         page = watched.open(report, address)
         page.wait_for_selector("main > *")
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address
+    watched.assert_clean()
+
+
+def test_chart_text_is_readable_on_narrow_and_wide_screens(watched: Watched, report: Path) -> None:
+    smallest = """() => Math.min(...[...document.querySelectorAll('svg.fig text')].map((text) =>
+        parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a))"""
+    for width in (390, 1300):
+        watched.page.set_viewport_size({"width": width, "height": 800})
+        for address in ("#/", "#/comparison"):
+            page = watched.open(report, address)
+            page.wait_for_selector("svg.fig text")
+            assert page.evaluate(smallest) >= 10, (width, address)
     watched.assert_clean()
 
 

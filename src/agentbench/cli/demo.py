@@ -24,7 +24,10 @@ Example:
   ab demo --workers 2
 """
 
+DURATION = "This takes about a minute on two cores: 5 tasks, 20 attempts. It needs no API key."
 METHODS = ("noop", "partial", "reference", "cheater")
+COMPARED = (("cheater", "reference"), ("partial", "reference"))
+"""Pairs of agents, the first as A: one comparison that five tasks decide, and one that they cannot."""
 TRICKS = {
     "duration-compound": "exit with status 0 when the package is imported",
     "invoice-tax-table": "patch pytest so that no test can fail, and return a value that equals everything",
@@ -52,6 +55,7 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
     from agentbench.run.plan import make_plan
     from agentbench.run.request import RunRequest
 
+    click.echo(DURATION)
     tasks = load_suite("demo", Path("tasks")).tasks
     with Lab(sandbox=sandbox) as lab:
         _title("1. Validating tasks: the baseline must fail, the reference must pass, results must be stable.")
@@ -71,8 +75,10 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
     runs = {Path(path).name.split("__")[2]: path for path in result.runs}
     _title("5. Verifying hash chains, digests and verdicts of the run directories.")
     ok = _verify(result.runs)
-    _title("6. Comparing reference (B) with partial (A) on the same tasks.")
-    _compare(runs["partial"], runs["reference"])
+    _title("6. Comparing agents (B with A) on the same tasks. Five differing tasks decide, three do not.")
+    for a, b in COMPARED:
+        click.echo(f"  {b} (B) with {a} (A)")
+        _compare(runs[a], runs[b])
     _title("7. HTML report, opens in a browser without network.")
     click.echo(f"  {_page(result.runs, runs['partial'], runs['reference'], out)}")
     cheated = any(record.result.passed for record in records if record.variant == "cheater")
@@ -147,12 +153,12 @@ def _compare(a: Path, b: Path) -> None:
     from agentbench.reports.sources import open_sides
 
     report = compare_sides(*open_sides(str(a), str(b)))
-    click.echo(f"  {decision(report)}")
+    click.echo(f"    {decision(report)}")
     for note in report.comparison.notes:
-        click.echo(f"  - {note}")
+        click.echo(f"    - {note}")
     for flip in report.flips:
-        click.echo(printable(f"  {flip.task}: {'; '.join(flip.headlines_a)} → {'; '.join(flip.headlines_b)}"))
-    click.echo(f"  Details: {called_as()} report paired --run-a {a} --run-b {b}")
+        click.echo(printable(f"    {flip.task}: {'; '.join(flip.headlines_a)} → {'; '.join(flip.headlines_b)}"))
+    click.echo(f"    Details: {called_as()} report paired --run-a {a} --run-b {b}")
 
 
 def _page(runs: Sequence[Path], a: Path, b: Path, out: Path) -> Path:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import getpass
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from agentbench.cli.options import FOLDER, RUN, json_option
+from agentbench.cli.output import called_as
 
 if TYPE_CHECKING:
     from agentbench.run.operator import PendingQuestion
@@ -58,8 +60,10 @@ def list_questions(run: Path | None, out: Path, *, as_json: bool) -> None:
         repeat = f" · repeat {question.repeat}" if question.repeat > 1 else ""
         click.echo(printable(f"  {question.id}  {question.task_id} · {question.variant}{repeat}: {question.rule}"))
         click.echo(printable(f"    {question.detail}"))
-        answer = f"ab operator decide {path} --question {question.id} --continue|--stop --reason …"
-        click.echo(f"    until {question.deadline_at}: {answer}")
+        answer = f"{called_as()} operator decide {shlex.quote(str(path))} --question {question.id}"
+        click.echo(f"    until {question.deadline_at}, type one of:")
+        click.echo(f"    {answer} --continue --reason 'why it may go on'")
+        click.echo(f"    {answer} --stop --reason 'why it must not'")
 
 
 @command.command(epilog=EPILOG)

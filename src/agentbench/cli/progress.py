@@ -1,12 +1,14 @@
-"""Progress on stderr: a status line on a terminal, and one plain line per finished attempt."""
+"""Progress on stderr: a status line with a clock on a terminal, and one plain line per finished attempt."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,8 +17,30 @@ from agentbench.core.text import printable
 
 if TYPE_CHECKING:
     from agentbench.record.schema import AttemptRecord
+    from agentbench.run.operator import PendingQuestion
     from agentbench.run.plan import PlanRow
     from agentbench.sandbox.protocol import SetupStep
+
+TICK_SEC = 1.0
+COLOURS = {"PASS": "green", "FAIL": "red", "ERROR": "yellow", "INVALID": "yellow", "ALTERED": "red", "PAUSED": "yellow"}
+"""Colours by the first word of a verdict; `ab show` uses the same."""
+SHOWN_ATTEMPTS = 4
+"""Running attempts in the status line."""
+
+
+def colours_verdicts(stream: object) -> bool:
+    """Return whether output to this stream is coloured: only on a terminal, and not if NO_COLOR is set."""
+    isatty = getattr(stream, "isatty", None)
+    return bool(isatty and isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def clock(seconds: float) -> str:
+    """Format a duration: `42 s`, `3:07 min`, `1:02:07 h`."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}:{minutes:02}:{rest:02} h"
+    return f"{minutes}:{rest:02} min" if minutes else f"{rest} s"
 
 
 class LiveLine:
@@ -31,10 +55,14 @@ class LiveLine:
         """Whether the line is visible."""
         return self._live
 
-    def print(self, line: str) -> None:
-        """Print a line above the status line."""
+    def print(self, line: str, *, verdict: str = "") -> None:
+        """Print a line above the status line. `verdict` is the part of it that is coloured on a terminal."""
         self._write("")
-        click.echo(printable(line), err=True)
+        line, verdict = printable(line), printable(verdict)
+        colour = COLOURS.get(verdict.split(" ", 1)[0])
+        if colour and colours_verdicts(sys.stderr):
+            line = line.replace(verdict, click.style(verdict, fg=colour, bold=True), 1)
+        click.echo(line, err=True)
         self._write(self._shown)
 
     def show(self, status: str) -> None:
@@ -58,8 +86,13 @@ class Progress:
         self._total = 0
         self._done = 0
         self._passed = 0
-        self._running: dict[tuple[str, str, int], str] = {}
+        self._spent = 0.0
+        self._unit = ""
+        self._running: dict[tuple[str, str, int], tuple[str, float]] = {}
+        """Phase of each running attempt and when it began."""
         self._began = time.monotonic()
+        self._closed = threading.Event()
+        self._clock = threading.Thread(target=self._tick, name="progress", daemon=True)
 
     def warn(self, message: str) -> None:
         with self._lock:
@@ -69,21 +102,40 @@ class Progress:
         if not self._quiet:
             click.echo(f"{agent}: installing: {step.command} ({step.duration_sec:.0f} s)", err=True)
 
+    def asked(self, run: Path, question: PendingQuestion) -> None:
+        """Print a question to the operator with the lines to type, also if nothing else is printed."""
+        from agentbench.cli.output import called_as
+
+        answer = f"{called_as()} operator decide {shlex.quote(str(run))} --question {question.id}"
+        lines = [
+            f"PAUSED {question.task_id} · {question.variant}: waiting for your decision until {question.deadline_at}",
+            f"  {question.rule}: {question.detail}",
+            "  Answer in another terminal; without an answer the attempt is stopped:",
+            f"    {answer} --continue --reason 'why it may go on'",
+            f"    {answer} --stop --reason 'why it must not'",
+        ]
+        with self._lock:
+            if colours_verdicts(sys.stderr):
+                sys.stderr.write("\a")
+            self._line.print(lines[0], verdict=lines[0])
+            for line in lines[1:]:
+                self._line.print(line)
+
     def running(self) -> int:
         """Return the number of running attempts. Takes no lock: called from a signal handler."""
         return len(self._running)
 
     def planned(self, rows: int) -> None:
         self._total += rows
+        if self._line.live and not self._clock.is_alive():
+            self._clock.start()
 
     def started(self, row: PlanRow) -> None:
-        with self._lock:
-            self._running[row.key] = "starting"
-            self._draw()
+        self.phase(row, "starting")
 
     def phase(self, row: PlanRow, phase: str) -> None:
         with self._lock:
-            self._running[row.key] = phase
+            self._running[row.key] = phase, time.monotonic()
             self._draw()
 
     def finished(self, row: PlanRow, record: AttemptRecord) -> None:
@@ -95,19 +147,41 @@ class Progress:
                 return
             self._done += 1
             self._passed += record.result.passed
+            self._spent += record.cost.total
+            self._unit = record.cost.unit
             label = f"{record.task_id} · {record.variant}" + (f" · repeat {record.repeat}" if record.repeat > 1 else "")
             width = len(str(self._total))
+            verdict = headline(record)
             self._line.print(
-                f"[{self._done:>{width}}/{self._total}] {label}: {headline(record)} ({record.duration_sec:.1f} s)"
+                f"[{self._done:>{width}}/{self._total}] {label}: {verdict} ({record.duration_sec:.1f} s)",
+                verdict=verdict,
             )
             self._draw()
 
     def close(self) -> None:
+        self._closed.set()
         with self._lock:
             self._line.show("")
 
+    def _tick(self) -> None:
+        while not self._closed.wait(TICK_SEC):
+            with self._lock:
+                self._draw()
+
     def _draw(self) -> None:
-        elapsed = time.monotonic() - self._began
-        running = ", ".join(f"{task} ({phase})" for (task, _, _), phase in list(self._running.items())[:4])
-        status = f"{self._done}/{self._total} done, {self._passed} passed, {elapsed:.0f} s · {running}"
-        self._line.show(status if self._running else "")
+        if not self._running or self._closed.is_set():
+            self._line.show("")
+            return
+        now = time.monotonic()
+        elapsed = now - self._began
+        parts = [f"{self._done}/{self._total} done, {self._passed} passed", clock(elapsed)]
+        if self._done:
+            parts.append(f"about {clock(elapsed / self._done * (self._total - self._done))} left")
+        if self._spent and self._unit == "usd":
+            parts.append(f"{self._spent:.2f} usd")
+        attempts = [
+            f"{task} ({phase} {clock(now - since)})" for (task, _, _), (phase, since) in list(self._running.items())
+        ]
+        more = len(attempts) - SHOWN_ATTEMPTS
+        running = ", ".join(attempts[:SHOWN_ATTEMPTS]) + (f" and {more} more" if more > 0 else "")
+        self._line.show(f"{' · '.join(parts)} · {running}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +22,6 @@ Examples:
   ab show RUN --task toy-median --repeat 2 --json
   ab show RUN --task toy-median --html attempt.html
 """
-
-COLOURS = {"ALTERED": "red", "PASS": "green", "FAIL": "red", "ERROR": "yellow", "INVALID": "yellow"}
 
 
 @click.command(epilog=EPILOG)
@@ -81,7 +78,9 @@ def _export(run: Run, attempts: Sequence[str], page: Path) -> None:
 
 def _coloured(card: str) -> str:
     """Colour the first line on a terminal, unless NO_COLOR is set."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+    from agentbench.cli.progress import COLOURS, colours_verdicts
+
+    if not colours_verdicts(sys.stdout):
         return card
     first, newline, rest = card.partition("\n")
     return click.style(first, fg=COLOURS.get(first.split(" ", 1)[0]), bold=True) + newline + rest

@@ -26,6 +26,7 @@ from agentbench.sandbox.protocol import SetupStep
 
 if TYPE_CHECKING:
     from agentbench.run.attempt.judge import JudgeChoice
+    from agentbench.run.operator import PendingQuestion
 
 
 class Observer(Protocol):
@@ -35,6 +36,10 @@ class Observer(Protocol):
 
     def installing(self, agent: str, step: SetupStep) -> None:
         """One step of installing an agent that is a program has finished."""
+        ...
+
+    def asked(self, run: Path, question: PendingQuestion) -> None:
+        """An attempt waits for an operator."""
         ...
 
     def planned(self, rows: int) -> None: ...

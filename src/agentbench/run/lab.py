@@ -47,6 +47,7 @@ from agentbench.workspace.source.snapshot import Snapshot, Snapshots
 if TYPE_CHECKING:
     from agentbench.agents.cli.layer import ProgramLayer
     from agentbench.run.attempt.judge import JudgeChoice
+    from agentbench.run.operator import PendingQuestion
 
 LOGGING_SCHEMA = 1
 _STRENGTHS: tuple[Strength, ...] = ("absent", "monitored", "hard")
@@ -89,6 +90,8 @@ class Lab:
         self.cancelled = threading.Event()
         self.operator = operator
         """Whether a person answers questions of this study (`ab operator`)."""
+        self.on_question: Callable[[Path, PendingQuestion], None] = lambda _run, _question: None
+        """Called when an attempt waits for a person."""
         self.yield_worker: Callable[[], AbstractContextManager[None]] = nullcontext
         """Entered by an attempt that waits for a person, so that another can run meanwhile."""
         self.judge = judge

@@ -60,6 +60,8 @@ class FileOperator:
     yield_worker: Callable[[], AbstractContextManager[None]]
     cancelled: Callable[[], bool] = lambda: False
     redact: Redactor | None = None
+    notify: Callable[[Path, PendingQuestion], None] = lambda _run, _question: None
+    """Called with the run directory when a question waits for its answer."""
 
     def ask(self, question: Question) -> Answer | None:
         """Write the question and wait for its answer. Return None if the deadline passes.
@@ -83,6 +85,7 @@ class FileOperator:
         )
         path = self.run / FOLDER / f"{pending.id}.json"
         _write(path, asdict(pending))
+        self.notify(self.run, pending)
         with self.yield_worker():
             try:
                 return self._wait(pending, question.deadline_sec)

@@ -309,13 +309,15 @@ def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask], observer: Observ
         report=observer.warn,
     )
     models.redact = _redactor(tasks, models)
-    return Lab(
+    lab = Lab(
         sandbox=request.sandbox,
         fresh_setup=request.fresh_setup,
         models=models,
         operator=request.operator,
         judge=None if request.judge_model is None else _judge(request.judge_model, request.judge_repeats),
     )
+    lab.on_question = observer.asked
+    return lab
 
 
 def _judge(model: str, repeats: int) -> JudgeChoice:

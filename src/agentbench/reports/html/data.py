@@ -84,6 +84,7 @@ def run_json(summary: Summary, name: str) -> dict[str, Json]:
         **bounded_members(numbers, text=500, items=MAX_LISTED),
         "name": bounded(name, text=120),
         "folder": bounded(run.path.resolve().name, text=300),
+        "path": bounded(str(run.path), text=1000),
         "agents": bounded(sorted({row.agent for row in rows}), text=120),
         "models": bounded(sorted({row.model for row in rows if row.model}), text=120),
         "versions": bounded(sorted({row.harness_version for row in rows}), text=120),

@@ -218,6 +218,7 @@ def _operator(attempt: Attempt) -> FileOperator:
         yield_worker=attempt.lab.yield_worker,
         redact=attempt.folder.redact,
         cancelled=attempt.lab.cancelled.is_set,
+        notify=attempt.lab.on_question,
     )
 
 

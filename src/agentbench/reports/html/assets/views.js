@@ -205,7 +205,7 @@ function attemptRow(i, keys) {
     kind: () => h("span", {}, badge(kindOf(row), wordOf(row))),
     task: () => h("a", { href: "#/attempt/" + i, tabindex: "-1", style: { color: "inherit", "font-weight": "570" } }, safe(col(row, "task")), repeat > 1 && h("span", { class: "dim" }, " · " + repeat)),
     run: () => h("span", { class: "dim" }, safe(runOf(row).name)),
-    headline: () => h("span", { title: safe(col(row, "headline")) }, col(row, "review") ? h("span", { title: "needs review" }, "⚑ ") : "", safe(col(row, "why"))),
+    headline: () => h("span", { class: "lines", title: safe(col(row, "headline")) }, col(row, "review") ? h("span", { title: "needs review" }, "⚑ ") : "", safe(col(row, "why"))),
     gates: () => h("span", {}, dots(col(row, "gates"))),
     workspace: () => h("span", {}, small(col(row, "workspace"))),
     judge: () => h("span", {}, small(col(row, "judge"))),
@@ -218,6 +218,10 @@ function attemptRow(i, keys) {
 }
 const small = (verdict) => (verdict && verdict !== "N/A" ? verdictBadge(verdict) : h("span", { class: "dim" }, verdict || "none"));
 
+/* Commands that work as they are, in the folder where the page was made. A defect in a passed attempt needs a category. */
+const shell = (word) => (/^[\w./:+@%-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+const adjudicateCommands = (row) => ["correct", kindOf(row) === "pass" ? "incorrect --category invariant_violation" : "incorrect"].map((truth) => `ab adjudicate ${shell(safe(runOf(row).path))} --attempt ${safe(col(row, "id"))} --truth ${truth} --minutes 5`);
+
 function reviewView() {
   const picked = D.attempts.map((row, i) => i).filter((i) => col(D.attempts[i], "review"));
   return h("div", { class: "stack" }, h("div", { class: "row" }, h("h1", {}, "Review queue"), h("span", { class: "sub" }, plural(picked.length, "attempt") + " flagged for review. Adjudications do not change verdicts.")),
@@ -225,7 +229,7 @@ function reviewView() {
       const row = D.attempts[i], judged = col(row, "truth");
       return h("section", { class: "card tile" }, h("div", { class: "row" }, badge(kindOf(row), wordOf(row)), h("a", { href: "#/attempt/" + i, style: { "font-weight": "620" } }, safe(col(row, "task")) + (col(row, "repeat") > 1 ? " · " + col(row, "repeat") : "")), h("span", { class: "dim" }, safe(runOf(row).name)), h("span", { class: "spacer" }), judged ? badge(judged === "correct" ? "pass" : judged === "incorrect" ? "fail" : "none", "adjudicated: " + judged) : badge("accent", "open")),
         h("div", { class: "why" }, safe(col(row, "headline"))), h("ul", { style: { margin: "0", "padding-left": "18px" } }, (D.reviews[i] || ["needs review"]).map((why) => h("li", {}, safe(why)))),
-        h("div", { class: "small dim mono" }, `ab adjudicate RUN --attempt ${safe(col(row, "id"))} --truth correct|incorrect|undecidable --category C --minutes N`));
+        adjudicateCommands(row).map((line) => h("pre", { class: "copy" }, line)));
     }), picked.length > 300 && h("p", { class: "dim" }, `and ${picked.length - 300} more: filter Attempts by “needs review”`)) : h("p", { class: "empty card" }, "No attempts need review."));
 }
 
@@ -261,5 +265,5 @@ function comparisonView() {
       card(t ? "Tasks by outcome" : "Notes", `${plural(main.tasks, "task")}, ${c.rate} rate`, t && h("table", {}, h("thead", {}, h("tr", {}, h("th", {}), h("th", {}, "B passed"), h("th", {}, "B did not pass"))), h("tbody", {}, h("tr", {}, h("th", {}, "A passed"), h("td", { class: "big" }, t.both), h("td", { class: "big", style: { color: "var(--a)" } }, t.only_a)), h("tr", {}, h("th", {}, "A did not pass"), h("td", { class: "big", style: { color: "var(--b)" } }, t.only_b), h("td", { class: "big" }, t.neither)))),
         main.notes.length > 0 && h("ul", { class: "small dim", style: { "padding-left": "18px", margin: "12px 0 0" } }, main.notes.map((n) => h("li", {}, safe(n)))))),
     h("div", { class: "grid two" }, card("Difference by task", c.flips.length ? `${plural(c.flipped, "task")} with different results` + (c.flipped > 24 ? ", showing the 24 largest" : "") : null, c.flips.length ? flipsFigure(c.flips) : h("p", { class: "empty" }, "No task differs.")), survivalCard()),
-    c.flips.length > 0 && card("Tasks that differ", "Links lead to the attempts." + (c.flipped > 300 ? ` Showing the 300 largest of ${whole(c.flipped)}; use --format csv for all.` : ""), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["task", "A → B", "A", "B"].map((x) => h("th", { scope: "col" }, x)))), h("tbody", {}, c.flips.slice(0, 300).map((flip) => h("tr", {}, h("td", { class: "name" }, safe(flip.task)), h("td", { class: "num", style: { "white-space": "nowrap" } }, `${Math.round(flip.a * 100)}% → ${Math.round(flip.b * 100)}%`), [["attempts_a", "why_a"], ["attempts_b", "why_b"]].map(([ids, whys]) => h("td", {}, flip[ids].length ? flip[ids].slice(0, 5).map((id, n) => h("div", {}, h("a", { href: "#/attempt/" + id }, safe(flip[whys][n] || "attempt")))) : safe(flip[whys].join(", ") || "–"))))))))));
+    c.flips.length > 0 && card("Tasks that differ", "Links lead to the attempts." + (c.flipped > 300 ? ` Showing the 300 largest of ${whole(c.flipped)}; use --format csv for all.` : ""), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["task", "A → B", "A", "B"].map((x) => h("th", { scope: "col" }, x)))), h("tbody", {}, c.flips.slice(0, 300).map((flip) => h("tr", {}, h("td", { class: "name" }, safe(flip.task)), h("td", { class: "num", style: { "white-space": "nowrap" } }, `${Math.round(flip.a * 100)}% → ${Math.round(flip.b * 100)}%`), [["attempts_a", "why_a"], ["attempts_b", "why_b"]].map(([ids, whys]) => h("td", {}, flip[ids].length ? flip[ids].slice(0, 5).map((id, n) => h("div", {}, h("a", { href: "#/attempt/" + id, class: "v-" + kindOf(D.attempts[id]) }, safe(flip[whys][n] || "attempt")))) : safe(flip[whys].join(", ") || "–"))))))))));
 }
