@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 import click
 
 from agentbench.cli.options import FILE, FOLDER, json_option, sandbox_option, tasks_dir_option, workers_option
+from agentbench.reports.number_format import plural
 
 if TYPE_CHECKING:
     from agentbench.authoring.commit.commit_reader import TaskRequest
@@ -388,5 +389,5 @@ def screen(
             click.echo(printable(f"  {result.task_id}: {result.why}"))
         click.echo(counts["text"])
         if quarantine and rejected:
-            click.echo(f"Moved {len(rejected)} tasks to {quarantine_dir}")
+            click.echo(f"Moved {plural(len(rejected), 'task')} to {quarantine_dir}")
     sys.exit(1 if rejected and not quarantine else 0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentbench.cli.options import FILE, FOLDER, json_option
+from agentbench.reports.number_format import plural
 
 if TYPE_CHECKING:
     from agentbench.core.canonical import Json
@@ -126,7 +127,7 @@ def import_swebench(
     if as_json:
         click.echo(json.dumps({"tasks": created, "refused": refused.rows}, indent=2))
     else:
-        click.echo(f"{len(created)} tasks created, {len(refused.rows)} rows rejected", err=True)
+        click.echo(f"{plural(len(created), 'task')} created, {plural(len(refused.rows), 'row')} rejected", err=True)
     sys.exit(2 if refused.rows else 0)
 
 
@@ -156,9 +157,9 @@ def export_swebench(*, paths: tuple[Path, ...], out: Path | None) -> None:
             out.write_text("".join(rows), encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot write --out {out}: {error.strerror}") from None
-        click.echo(f"Wrote {len(rows)} rows to {out}", err=True)
+        click.echo(f"Wrote {plural(len(rows), 'row')} to {out}", err=True)
     if refused.rows:
-        click.echo(f"{len(rows)} rows written, {len(refused.rows)} tasks rejected", err=True)
+        click.echo(f"{plural(len(rows), 'row')} written, {plural(len(refused.rows), 'task')} rejected", err=True)
     sys.exit(2 if refused.rows else 0)
 
 
@@ -189,7 +190,9 @@ def import_harbor(*, folders: tuple[Path, ...], suite_dir: Path) -> None:
         with refused.at(str(folder)):
             click.echo(f"Created {import_folder(folder, suite_dir)}")
     if refused.rows and len(folders) > 1:
-        click.echo(f"{len(folders) - len(refused.rows)} tasks created, {len(refused.rows)} rejected", err=True)
+        click.echo(
+            f"{plural(len(folders) - len(refused.rows), 'task')} created, {len(refused.rows)} rejected", err=True
+        )
     sys.exit(2 if refused.rows else 0)
 
 
@@ -213,5 +216,5 @@ def export_harbor(*, paths: tuple[Path, ...], out: Path) -> None:
                 click.echo(f"Created {export_task(load_task(folder), out, lab)}")
                 written += 1
     if refused.rows and written:
-        click.echo(f"{written} tasks written, {len(refused.rows)} rejected", err=True)
+        click.echo(f"{plural(written, 'task')} written, {len(refused.rows)} rejected", err=True)
     sys.exit(2 if refused.rows else 0)

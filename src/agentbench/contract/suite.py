@@ -51,8 +51,7 @@ def load_suite(name: str, tasks_dir: Path) -> Suite:
     if not tasks and not problems:
         problems.append(f"{folder}: no folder with a {TASK_NAME}")
     if problems:
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        raise ContractError(f"suite {name}: {count}", problems=tuple(problems))
+        raise ContractError(f"suite {name}: {_count(problems)}", problems=tuple(problems))
     return Suite(name, folder, tuple(sorted(tasks, key=lambda loaded: loaded.task.id)), scenario)
 
 
@@ -67,7 +66,7 @@ def find_tasks(path: Path) -> tuple[LoadedTask, ...]:
     problems: list[str] = []
     tasks = _load_tasks(path, problems)
     if problems:
-        raise ContractError(f"{path}: {len(problems)} problems", problems=tuple(problems))
+        raise ContractError(f"{path}: {_count(problems)}", problems=tuple(problems))
     return tuple(tasks)
 
 
@@ -137,3 +136,7 @@ def _suite_problems(name: str, tasks: list[LoadedTask]) -> list[str]:
             problems.append(f"{loaded.file}: id: {task.id} is also the id of {files_by_id[task.id]}")
         files_by_id.setdefault(task.id, loaded.file)
     return problems
+
+
+def _count(problems: list[str]) -> str:
+    return "1 problem" if len(problems) == 1 else f"{len(problems)} problems"

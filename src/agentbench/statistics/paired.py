@@ -157,7 +157,8 @@ class Comparison:
         if not self.sign_flip_exact:
             notes.append("The sign-flip p-value is a normal approximation: there are too many sums to count exactly.")
         if self.pairing.unequal:
-            notes.append(f"A and B have different numbers of counted attempts at {len(self.pairing.unequal)} tasks.")
+            tasks = "1 task" if len(self.pairing.unequal) == 1 else f"{len(self.pairing.unequal)} tasks"
+            notes.append(f"A and B have different numbers of counted attempts at {tasks}.")
         p = 1.0 if self.p_value is None else self.p_value
         if self.interval is None:
             notes.append("No confidence interval: the per-task differences have no variance.")

@@ -53,7 +53,7 @@ def test_swebench_export_skips_tasks_without_a_row(suite: Path, tmp_path: Path) 
     assert [json.loads(line)["instance_id"] for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == ["good"]
     assert f"rejected {suite / 't'}: t: SWE-bench needs a git repository" in done.output
     assert f"rejected {suite / 'broken'}: " in done.output
-    assert "1 rows written, 2 tasks rejected" in done.output
+    assert "1 row written, 2 tasks rejected" in done.output
     assert ab("export", "swebench", suite / "good", "--out", tmp_path / "rows.jsonl").exit_code == 0
 
 
@@ -74,7 +74,7 @@ def test_harbor_import_skips_invalid_folders(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert load_task(tmp_path / "tasks/theirs/their-task").id == "their-task"
     assert f"rejected {tmp_path / 'empty'}: " in done.output
-    assert "1 tasks created, 1 rejected" in done.output
+    assert "1 task created, 1 rejected" in done.output
 
 
 def test_swebench_import_reports_remedies_and_writes_relative_urls(
@@ -88,7 +88,7 @@ def test_swebench_import_reports_remedies_and_writes_relative_urls(
     monkeypatch.chdir(tmp_path / "work")
     done = ab("import", "swebench", rows, "--suite-dir", "tasks/back", "--repos", "..")
     assert done.exit_code == 2
-    assert "1 tasks created, 1 rows rejected" in done.output
+    assert "1 task created, 1 row rejected" in done.output
     assert "\n  git clone it to ../local__gone" in done.output
     assert "url: ../../../../calc\n" in (tmp_path / "work/tasks/back/good/task.yaml").read_text()
     done = ab("import", "swebench", rows, "--suite-dir", "tasks/json", "--repos", "..", "--json")
