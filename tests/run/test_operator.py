@@ -105,6 +105,9 @@ def test_paused_attempt_follows_the_decision_of_the_operator(ab: Ab, tmp_path: P
         process.kill()
         process.communicate()
     assert process.returncode == 0, stderr
+    for question in waiting:
+        assert f"PAUSED {question.task_id} · scripted: waiting for your decision" in stderr
+        assert f"operator decide {run} --question {question.id} --continue --reason " in stderr
     records = {record["task_id"]: record for record in json.loads(stdout)["attempts"]}
     assert records["one"]["result"]["passed"]
     assert records["two"]["result"]["failure_reason"] == "OPERATOR_ABORT"
