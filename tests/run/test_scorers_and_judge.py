@@ -119,10 +119,10 @@ def test_judge_counts_against_the_total_budget(tmp_path: Path, ab: Ab) -> None:
     script.write_text(yaml.safe_dump({"answers": [answer]}))
     options = ("--judge-model", f"scripted:{script}", "--total-usd", "0.03", "--repeats", "2")
     records = ab.run_task(task, "--agent", "noop", *options).json["attempts"]
-    assert sorted(record["judge"]["verdict"] for record in records) == ["FAIL", "unparseable"]
-    (refused,) = [record for record in records if record["judge"]["verdict"] == "unparseable"]
-    assert "the run's total budget (--total-usd) is spent: " in refused["judge"]["reasoning"]
-    assert (refused["cost"]["judge"], refused["run_status"]) == (0, "failure")
+    judged, not_started = records
+    assert judged["judge"]["verdict"] == "FAIL"
+    assert judged["cost"]["judge"] > 0.03
+    assert (not_started["judge"], not_started["termination"]["code"]) == (None, "total_budget")
 
 
 @pytest.mark.req("G-12")
