@@ -44,4 +44,4 @@ def test_kill_rate_without_mutants_is_undecided(tmp_path: Path, ab: Ab) -> None:
 def test_audit_without_tasks_is_an_input_error(tmp_path: Path, ab: Ab) -> None:
     done = ab("task", "audit", tmp_path)
     assert done.code == 2
-    assert "neither a task nor a folder of tasks" in done.stderr
+    assert "no task.yaml in this folder" in done.stderr
