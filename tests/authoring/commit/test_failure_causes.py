@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +72,16 @@ def test_unsteady_tests_are_deselected(repo: Path, lab: Lab, monkeypatch: pytest
 
 def test_flaky_tests_are_retried_with_a_fixed_hash_seed(repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     def verify_with_seed(
-        prepared: PreparedTask, used: Lab, *, repeats: int, failure_context: FailureContext
+        prepared: PreparedTask,
+        used: Lab,
+        *,
+        repeats: int,
+        failure_context: FailureContext,
+        notify: Callable[[str], None],
     ) -> Verification:
         if not prepared.task.task.environment.env:
             raise UnsuitableCommit("flaky", "tests give different outcomes")
-        return verify(prepared, used, repeats=repeats, failure_context=failure_context)
+        return verify(prepared, used, repeats=repeats, failure_context=failure_context, notify=notify)
 
     monkeypatch.setattr("agentbench.authoring.commit.from_commit.verify", verify_with_seed)
     test = "def test_odd():\n    assert os.environ['PYTHONHASHSEED'] == '0' and half(3) == 1.5\n"
