@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck
+from agentbench.acceptance.checks.broken_check import BrokenCheck
 from agentbench.acceptance.collect import collect
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import GradingContext

@@ -138,7 +138,7 @@ def test_repeats_use_the_sign_flip_test(tmp_path: Path) -> None:
     assert text.startswith("# B IS BETTER")
     assert "p = 0.0312 (sign-flip test)" in text.splitlines()[0]
     assert "McNemar's test needs one attempt per task" in text
-    assert "different numbers of counted attempts at 1 tasks" in text
+    assert "different numbers of counted attempts at 1 task" in text
 
 
 @pytest.mark.req("A-02")

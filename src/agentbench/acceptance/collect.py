@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck, base_test_run
+from agentbench.acceptance.checks.broken_check import BrokenCheck
+from agentbench.acceptance.checks.pytest.base_survey import base_test_run
 from agentbench.acceptance.checks.required_tests import (
     declared_requirement,
     requirement_from_base,

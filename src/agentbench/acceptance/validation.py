@@ -11,8 +11,9 @@ from agentbench.acceptance.build import run_base_build
 from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.cache_keys import check_key, replica_key
 from agentbench.acceptance.candidate import BaseCandidate
+from agentbench.acceptance.checks.broken_check import BrokenCheck, BrokenDriver
 from agentbench.acceptance.checks.exit_status import missing_program
-from agentbench.acceptance.checks.pytest.base_survey import KEPT, BrokenCheck, base_test_run
+from agentbench.acceptance.checks.pytest.base_survey import KEPT, base_test_run
 from agentbench.acceptance.checks.pytest.check import requirement_of
 from agentbench.acceptance.checks.required_tests import summarize, tally
 from agentbench.acceptance.checks.run_check import run_check
@@ -130,8 +131,6 @@ def _broken(check: Check, why: str) -> TaskError:
     msg = f"check {check.id} on the base repository: {why}"
     if check.kind != "probe":
         return BrokenCheck(msg)
-    from agentbench.acceptance.checks.probe import BrokenDriver  # noqa: PLC0415 - few checks are probes
-
     return BrokenDriver(msg, remedy="run `ab task check-probe TASK` to see what the driver does")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 EPILOG = """\b
-Install:
-  bash  ab completion bash >> ~/.bashrc
-  zsh   ab completion zsh >> ~/.zshrc
-  fish  ab completion fish > ~/.config/fish/completions/ab.fish
+Examples:
+  ab completion bash >> ~/.bashrc
+  ab completion zsh >> ~/.zshrc
+  ab completion fish > ~/.config/fish/completions/ab.fish
 
 Commands, options, choices and names of runs are completed.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from agentbench.core.errors import InputError, SourceError
 from agentbench.run.lab import Lab
 from agentbench.run.validation import validate_suite
 from tests.authoring.conftest import FIX, put
+from tests.session_state import link_interpreter_layer
 from tests.workspace.reference_git import commit_all, git, repository
 
 pytestmark = [pytest.mark.req("C-18", "C-13", "C-16"), pytest.mark.component]
@@ -24,6 +26,15 @@ pytestmark = [pytest.mark.req("C-18", "C-13", "C-16"), pytest.mark.component]
 
 def request_for(repo: Path, **more: object) -> TaskRequest:
     return TaskRequest(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=60, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def own_lab(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator[Lab]:
+    """A lab whose cache no other worker fills meanwhile."""
+    state = tmp_path / "own-state"
+    link_interpreter_layer(tmp_path_factory, state)
+    with Lab(sandbox="bwrap", state=state) as lab:
+        yield lab
 
 
 def rejection(repo: Path, commit: str, lab: Lab, kind: str) -> UnsuitableCommit:
@@ -35,7 +46,8 @@ def rejection(repo: Path, commit: str, lab: Lab, kind: str) -> UnsuitableCommit:
 
 
 class TestVerified:
-    def test_fix_becomes_a_valid_task(self, repo: Path, lab: Lab) -> None:
+    def test_fix_becomes_a_valid_task(self, repo: Path, own_lab: Lab) -> None:
+        lab = own_lab
         git(repo, "config", "remote.origin.url", "https://example.org/calc.git")
         fix = put(repo, FIX, "Fix half of odd numbers (#12)\n\nIt must be exact.\n\nSigned-off-by: a <a@b>")
         created = from_commit(request_for(repo), fix, lab)

@@ -22,7 +22,6 @@ from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.cache_keys import check_key, reference_key
 from agentbench.acceptance.candidate import BaseCandidate, BuildFailed, Candidate, Reference
 from agentbench.acceptance.checks.exit_status import CANNOT_START, timed_out
-from agentbench.acceptance.checks.pytest.base_survey import BrokenCheck
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, summarize, tally
 from agentbench.acceptance.checks.startup import with_start_problem
 from agentbench.acceptance.events import CheckStep
@@ -172,10 +171,6 @@ def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
             starts_on_base=False,
         )
     return outcome
-
-
-class BrokenDriver(BrokenCheck):
-    """The driver of a probe does not work on the base repository, which is a fault of the task."""
 
 
 class ProbeOfBase(BaseModel):

@@ -11,10 +11,10 @@ from typing import Final, TypeVar
 
 from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.cache_keys import check_key
+from agentbench.acceptance.checks.broken_check import BrokenCheck
 from agentbench.acceptance.checks.exit_status import OUT_OF_MEMORY
 from agentbench.acceptance.checks.pytest.base_survey import (
     BaseTestRun,
-    BrokenCheck,
     base_test_run,
     run_tests_on_base,
 )

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from agentbench.acceptance.checks.probe import BrokenDriver
+from agentbench.acceptance.checks.broken_check import BrokenDriver
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.validation import Baseline
 from agentbench.contract.identity import identify

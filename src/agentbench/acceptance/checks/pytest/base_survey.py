@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agentbench.acceptance.build import run_base_build
 from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.cache_keys import command_key
+from agentbench.acceptance.checks.broken_check import BrokenCheck
 from agentbench.acceptance.checks.environment_integrity import OPTIONAL_MODULES, Fingerprint, Interpreter, fingerprint
 from agentbench.acceptance.checks.pytest.records import failing_canaries_failed, passing_canary_passed
 from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, run_pytest
@@ -29,7 +30,7 @@ from agentbench.acceptance.replica import base_entries, base_tree, open_replica
 from agentbench.acceptance.runner.runner_monitor import is_test
 from agentbench.contract.pytest_command import PytestCommand
 from agentbench.contract.schema import Check
-from agentbench.core.errors import SandboxError, TaskError
+from agentbench.core.errors import SandboxError
 from agentbench.tree.entry import Entry
 
 EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
@@ -43,10 +44,6 @@ _USES_NAMES = re.compile(
 """Words of tests that use their own names, directly or through plugins that store expected results by name."""
 RUNNER_ERROR = "harness runner: "
 """Prefix of the record with which the runner reports an error of its own; see `runner/session.py`."""
-
-
-class BrokenCheck(TaskError):
-    """The check cannot be run on the base repository, which is a fault of the task."""
 
 
 class Survey(BaseModel):

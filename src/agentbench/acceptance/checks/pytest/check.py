@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.cache_keys import reference_key
 from agentbench.acceptance.candidate import BuildFailed, Candidate
+from agentbench.acceptance.checks.broken_check import BrokenCheck
 from agentbench.acceptance.checks.build_integrity import build_changes, changed_file_findings
 from agentbench.acceptance.checks.environment_integrity import changed_environment_findings, fingerprint
 from agentbench.acceptance.checks.pytest.base_survey import (
-    BrokenCheck,
     Survey,
     base_test_run,
     configuration_file,
