@@ -21,19 +21,22 @@ def print_result(result: StudyResult, *, as_json: bool) -> None:
     if as_json:
         _print_json(result)
         return
+    from agentbench.core.reasons import InvalidCause
     from agentbench.core.text import printable
     from agentbench.record.headline import headline
 
     lines = []
-    passed = 0
+    passed = outside = 0
     for record in result.records():
         passed += record.result.passed
+        outside += record.invalid_cause not in (None, InvalidCause.SAFETY)
         repeat = f" · repeat {record.repeat}" if record.repeat > 1 else ""
         lines.append((f"  {record.task_id} · {record.variant}{repeat}: ", printable(headline(record))))
     if len(lines) == 1:
         click.echo(lines[0][1])
     else:
-        click.echo(f"{passed} of {len(lines)} attempts passed")
+        invalid = f", {outside} invalid and in no rate" if outside else ""
+        click.echo(f"{passed} of {len(lines) - outside} attempts passed{invalid}")
         for label, verdict in lines:
             click.echo(label + verdict)
     for path in result.runs:
