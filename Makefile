@@ -20,8 +20,8 @@ help:
 	@echo 'make validate-suites  validate every task in tasks/: baseline fails, reference passes, results are stable'
 	@echo 'make wheel        build dist/*.whl'
 
-# Many tests wait for processes: four workers use 70 % of two cores. A worker without tests takes some of another's.
-WORKERS ?= 6
+# Many tests wait for processes, so four workers keep two cores busy. A worker without tests takes some of another's.
+WORKERS ?= 4
 
 demo:
 	@scripts/bootstrap --sandbox

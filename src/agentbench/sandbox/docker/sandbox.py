@@ -61,6 +61,8 @@ class DockerSandbox(ServedSandbox):
         self._container = container
         self._on_close = on_close
         self._seeded: tuple[tuple[str, ...], int] | None = None
+        self._exceeded_mb: float | None = None
+        """What the container had written when it was ended for it."""
         self._pidfd = _open_pidfd(container.pid)
 
     @property
@@ -97,7 +99,10 @@ class DockerSandbox(ServedSandbox):
 
     def usage(self) -> Usage:
         meter = self._container.meter
-        disk_mb = meter.layer().megabytes if self._seeded is None else self._tmpfs_mb(*self._seeded)
+        if self._exceeded_mb is not None:
+            disk_mb: float | None = self._exceeded_mb  # the engine may be removing the layer
+        else:
+            disk_mb = meter.layer().megabytes if self._seeded is None else self._tmpfs_mb(*self._seeded)
         return self._usage(meter.values(), disk_mb, self._container.limits.disk_mb)
 
     def enforce_disk_limit(self) -> None:
@@ -107,6 +112,7 @@ class DockerSandbox(ServedSandbox):
         if self._closed:
             return
         if layer.megabytes is not None and layer.megabytes > limits.disk_mb:
+            self._exceeded_mb = layer.megabytes
             status.limit_exceeded = (
                 f"it wrote {layer.megabytes:.0f} MB, more than its disk limit of {limits.disk_mb} MB"
             )
