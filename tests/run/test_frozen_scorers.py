@@ -97,6 +97,7 @@ def test_tasks_from_commits_and_harvests_keep_the_scorers_of_their_suite(ab: Ab,
     (dev / "scenario.yaml").write_text(BEFORE)
     harvested = ab(
         *("task", "harvest", repo, "--name", "calc", "--tasks-dir", tmp_path / "tasks", "--no-pin", "--max", "1"),
+        *("--heldout", "0"),
         timeout=600,
     )
     assert harvested.code == 0, harvested.stderr
