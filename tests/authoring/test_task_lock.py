@@ -136,7 +136,7 @@ def test_harvest_accepts_a_task_created_by_another_command(repo: Path, lab: Lab,
     kept = shutil.copytree(created.folder, tmp_path / "kept")
     shutil.rmtree(created.folder)
     request = HarvestRequest(
-        task=request_for(repo), heldout_dir=tmp_path / "tasks/held", ledger=tmp_path / "tasks/mine.json", workers=1
+        task=request_for(repo), heldout_dir=tmp_path / "tasks/held", ledger=tmp_path / "tasks/mine.json", heldout=0
     )
 
     def overtaken(*_: object, **__: object) -> None:
