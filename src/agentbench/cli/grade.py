@@ -72,7 +72,7 @@ def command(
     from agentbench.cli.output import print_result
     from agentbench.core.errors import InputError
     from agentbench.run.config import CliChoices
-    from agentbench.run.predictions import prediction_rows, read_predictions, refuse_repeats, refuse_several_methods
+    from agentbench.run.predictions import prediction_rows
     from agentbench.run.request import RunRequest
 
     if (patch_file is None) == (predictions is None):
@@ -85,20 +85,15 @@ def command(
     conditions = _conditions(fail_on)
     selected = select_tasks(selection)
     tasks = selected.tasks
-    if patch_file is not None:
+    if predictions is not None:
+        wanted = _predictions(
+            predictions, selected, repeats_allowed=repeats_allowed, one_method=report_file is not None
+        )
+    else:
+        assert patch_file is not None  # noqa: S101 - checked above
         if len(tasks) != 1:
             raise InputError(f"--patch needs exactly one task, got {len(tasks)}; use --predictions for several")
         wanted = [_read(tasks[0].id, patch_file)]
-    else:
-        assert predictions is not None  # noqa: S101 - checked above
-        wanted = read_predictions(predictions)
-        if not wanted:
-            raise InputError(f"{predictions} has no predictions")
-        if not repeats_allowed:
-            refuse_repeats(wanted)
-        if report_file is not None:
-            refuse_several_methods(wanted)
-        wanted = _of_selected(wanted, selected)
     request = RunRequest(
         suite=selected.suite,
         tasks_dir="" if selected.paths else str(selected.tasks_dir.absolute()),
@@ -118,6 +113,21 @@ def command(
     if repeats_allowed and not as_json:
         _print_pass_k(result)
     sys.exit(exit_code(result, conditions))
+
+
+def _predictions(file: Path, selected: Selected, *, repeats_allowed: bool, one_method: bool) -> list[Prediction]:
+    """Read the predictions for the selected tasks."""
+    from agentbench.core.errors import InputError
+    from agentbench.run.predictions import read_predictions, refuse_repeats, refuse_several_methods
+
+    wanted = read_predictions(file)
+    if not wanted:
+        raise InputError(f"{file} has no predictions")
+    if not repeats_allowed:
+        refuse_repeats(wanted)
+    if one_method:
+        refuse_several_methods(wanted)
+    return _of_selected(wanted, selected)
 
 
 def _conditions(fail_on: str | None) -> tuple[Condition, ...]:
