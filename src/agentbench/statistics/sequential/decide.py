@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
+from statistics import NormalDist, variance
 
-from agentbench.statistics.sequential.rules import Block, Decision, PlannedBlocks, Rule
+from agentbench.statistics.intervals import Interval, mean_interval, newcombe_paired
+from agentbench.statistics.paired import PairedTask, contingency, sign_flip
+from agentbench.statistics.sequential.boundaries import nominal_level, spending_bounds
+from agentbench.statistics.sequential.confidence_sequence import confidence_bounds, log_e_value
+from agentbench.statistics.sequential.rules import (
+    Anytime,
+    Block,
+    Decision,
+    GroupSequential,
+    Outcome,
+    PlannedBlocks,
+    Rule,
+    look_schedule,
+)
+
+_NORMAL = NormalDist()
+_MAX_LOG = 700.0
+"""e-values are capped at exp(700), which a float can hold."""
+_P_STEPS = 20
 
 
 def decide(rule: Rule, planned: PlannedBlocks, blocks: Sequence[Block], look: int) -> Decision:
@@ -13,7 +34,15 @@ def decide(rule: Rule, planned: PlannedBlocks, blocks: Sequence[Block], look: in
     Raises:
         ValueError: `look` is not one of the rule, or fewer blocks are complete than the look needs.
     """
-    raise NotImplementedError
+    schedule = look_schedule(rule, planned)
+    if not 1 <= look <= rule.looks:
+        raise ValueError(f"the rule has looks 1 to {rule.looks}, not {look}")
+    needed = schedule[look - 1]
+    if len(blocks) < needed:
+        raise ValueError(f"look {look} needs {needed} blocks, {len(blocks)} are complete")
+    if isinstance(rule, Anytime):
+        return _anytime(rule, planned, blocks[:needed], look)
+    return _group_sequential(rule, planned, blocks[:needed], look)
 
 
 def first_decision(rule: Rule, planned: PlannedBlocks, blocks: Sequence[Block]) -> Decision | None:
@@ -21,14 +50,187 @@ def first_decision(rule: Rule, planned: PlannedBlocks, blocks: Sequence[Block]) 
 
     Returns the last look's decision (`continue`) if none stops, and None if the first look is not complete yet.
     """
-    raise NotImplementedError
+    decision = None
+    for look, needed in enumerate(look_schedule(rule, planned), start=1):
+        if len(blocks) < needed:
+            break
+        decision = decide(rule, planned, blocks, look)
+        if decision.outcome.stops:
+            break
+    return decision
 
 
-def describe_rule(rule: Rule, planned: PlannedBlocks) -> str:
-    """Describe the rule in one sentence, for messages before the first attempt."""
-    raise NotImplementedError
+def pairs_of(blocks: Sequence[Block]) -> tuple[PairedTask, ...]:
+    """Group the valid blocks by task, in order of repeats."""
+    values: dict[str, list[tuple[int, int, int]]] = {}
+    for block in blocks:
+        if block.a is not None and block.b is not None:
+            values.setdefault(block.task, []).append((block.repeat, block.a, block.b))
+    return tuple(
+        PairedTask(task, tuple(a for _, a, _ in sorted(rows)), tuple(b for _, _, b in sorted(rows)))
+        for task, rows in values.items()
+    )
 
 
-def describe_decision(decision: Decision, name_a: str = "A", name_b: str = "B") -> str:
-    """Describe the decision in one sentence: outcome, look, effect with adjusted interval, adjusted p-value."""
-    raise NotImplementedError
+def _mean(pairs: Sequence[PairedTask]) -> float | None:
+    return float(sum((pair.difference for pair in pairs), Fraction(0)) / len(pairs)) if pairs else None
+
+
+def _last(rule: Rule, look: int) -> Outcome:
+    return Outcome.INCONCLUSIVE if look == rule.looks else Outcome.CONTINUE
+
+
+def _is_equivalent(interval: Interval | None, margin: float | None) -> bool:
+    return interval is not None and margin is not None and -margin < interval.low and interval.high < margin
+
+
+# --- group sequential -------------------------------------------------------------------------------------------------
+
+
+def _group_sequential(rule: GroupSequential, planned: PlannedBlocks, blocks: Sequence[Block], look: int) -> Decision:
+    fractions = tuple(count / planned.blocks for count in look_schedule(rule, planned))
+    bounds = spending_bounds(rule.spending, fractions, rule.alpha)
+    bound = bounds[look - 1]
+    pairs = pairs_of(blocks)
+    difference = _mean(pairs)
+    p_value = sign_flip([pair.difference for pair in pairs]).p_value if pairs else 1.0
+    interval = _repeated_interval(rule, pairs, nominal_level(bound))
+    power = _conditional_power(rule, pairs, p_value, fractions[look - 1], bounds[-1]) if look < rule.looks else None
+    if difference and p_value <= nominal_level(bound):
+        outcome = Outcome.B_BETTER if difference > 0 else Outcome.A_BETTER
+    elif _is_equivalent(interval, rule.margin):
+        outcome = Outcome.EQUIVALENT
+    elif rule.futility and power is not None and power < rule.futility.conditional_power:
+        outcome = Outcome.FUTILE
+    else:
+        outcome = _last(rule, look)
+    return Decision(
+        rule=rule,
+        outcome=outcome,
+        look=look,
+        looks=rule.looks,
+        blocks=len(blocks),
+        planned_blocks=planned.blocks,
+        tasks=len(pairs),
+        difference=difference,
+        statistic=math.copysign(_z_of(p_value), difference or 0.0),
+        boundary=bound,
+        p_value=p_value,
+        adjusted_p=_repeated_p(rule, fractions[:look], p_value),
+        interval=interval,
+        conditional_power=power,
+    )
+
+
+def _z_of(p_value: float) -> float:
+    """Return the normal quantile of a two-sided p-value."""
+    return -_NORMAL.inv_cdf(max(p_value, 1e-300) / 2) if p_value < 1 else 0.0
+
+
+def _repeated_interval(rule: GroupSequential, pairs: Sequence[PairedTask], level: float) -> Interval | None:
+    """Compute the repeated confidence interval: the ordinary one at the nominal level of the look.
+
+    All looks together cover the true difference with probability 1 - alpha (Jennison and Turnbull 1989).
+    """
+    confidence = 1 - level
+    if not pairs or confidence >= 1:
+        return Interval(-1.0, 1.0, 1 - rule.alpha, "not bounded at this look") if pairs else None
+    differences = [float(pair.difference) for pair in pairs]
+    if all(len(pair.a) == 1 for pair in pairs):
+        table = contingency(pairs)
+        interval = newcombe_paired(table.both, table.only_a, table.only_b, table.neither, confidence)
+    else:
+        interval = mean_interval(differences, confidence)
+        if interval is None and not any(differences):
+            # Without any difference there is no variance, but the number of equal tasks still bounds the difference.
+            interval = newcombe_paired(len(pairs), 0, 0, 0, confidence)
+    if interval is None:
+        return None
+    return Interval(interval.low, interval.high, 1 - rule.alpha, f"{interval.method}, repeated ({rule.looks} looks)")
+
+
+def _repeated_p(rule: GroupSequential, fractions: tuple[float, ...], p_value: float) -> float:
+    """Find the smallest overall alpha at which this look would be significant, by bisection on a logarithmic scale."""
+    low, high = p_value, 1.0
+    if low >= high:
+        return 1.0
+    low = max(low, 1e-12)
+    for _ in range(_P_STEPS):
+        middle = math.sqrt(low * high)
+        bound = spending_bounds(rule.spending, fractions, middle)[-1]
+        low, high = (low, middle) if p_value <= nominal_level(bound) else (middle, high)
+    return high
+
+
+def _conditional_power(
+    rule: GroupSequential, pairs: Sequence[PairedTask], p_value: float, fraction: float, last_bound: float
+) -> float | None:
+    """Compute the probability of a significant last look if the true difference is the effect of the futility rule.
+
+    Uses the B-value of Lan and Wittes (1988) with the observed standard error. None without variance.
+    """
+    if rule.futility is None or len(pairs) < 2:
+        return None
+    spread = variance([float(pair.difference) for pair in pairs])
+    if spread <= 0:
+        return None
+    drift = rule.futility.effect / math.sqrt(spread / len(pairs) * fraction)
+    reached = _z_of(p_value) * math.sqrt(fraction)
+    missing = last_bound - reached - drift * (1 - fraction)
+    return 1 - _NORMAL.cdf(missing / math.sqrt(1 - fraction))
+
+
+# --- anytime ----------------------------------------------------------------------------------------------------------
+
+
+def _anytime(rule: Anytime, planned: PlannedBlocks, blocks: Sequence[Block], look: int) -> Decision:
+    share = rule.alpha / planned.repeats
+    log_b = log_a = 0.0
+    low, high = -1.0, 1.0
+    for repeats in range(1, planned.repeats + 1):
+        values = _first_means(blocks, repeats)
+        if not values:
+            continue
+        log_b = max(log_b, log_e_value(values))
+        log_a = max(log_a, log_e_value([-value for value in values]))
+        bounds = confidence_bounds(values, share)
+        # Two gamblers can contradict each other, with probability at most alpha. Then the one with more repeats counts.
+        low, high = (max(low, bounds[0]), min(high, bounds[1])) if bounds[0] <= high and low <= bounds[1] else bounds
+    interval = Interval(low, high, 1 - rule.alpha, "confidence sequence by betting over tasks")
+    log_e, log_threshold = max(log_a, log_b), math.log(2 / share)
+    pairs = pairs_of(blocks)
+    if log_e >= log_threshold:
+        outcome = Outcome.B_BETTER if log_b > log_a else Outcome.A_BETTER
+    elif _is_equivalent(interval, rule.margin):
+        outcome = Outcome.EQUIVALENT
+    else:
+        outcome = _last(rule, look)
+    p_value = min(1.0, 2 * planned.repeats * math.exp(-log_e))
+    return Decision(
+        rule=rule,
+        outcome=outcome,
+        look=look,
+        looks=rule.looks,
+        blocks=len(blocks),
+        planned_blocks=planned.blocks,
+        tasks=len(pairs),
+        difference=_mean(pairs),
+        statistic=math.exp(min(log_e, _MAX_LOG)),
+        boundary=math.exp(log_threshold),
+        p_value=p_value,
+        adjusted_p=p_value,
+        interval=interval,
+    )
+
+
+def _first_means(blocks: Sequence[Block], repeats: int) -> list[float]:
+    """Return the mean difference over the first repeats of every task that has made all of them.
+
+    Invalid blocks are left out of the mean; a task without a valid one is left out.
+    """
+    made: dict[str, list[Block]] = {}
+    for block in blocks:
+        if block.repeat <= repeats:
+            made.setdefault(block.task, []).append(block)
+    complete = [block for rows in made.values() if len(rows) == repeats for block in rows]
+    return [float(pair.difference) for pair in pairs_of(complete)]

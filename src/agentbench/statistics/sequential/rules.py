@@ -10,7 +10,7 @@ Both rules are symmetric: exchanging the two methods exchanges `a_better` and `b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from agentbench.statistics.intervals import Interval
@@ -18,6 +18,9 @@ from agentbench.statistics.power import ALPHA
 
 MAX_LOOKS = 50
 """Beyond this, more looks save almost nothing and the boundaries take long to compute."""
+
+
+DEFAULT_LOOKS = {"group_sequential": 5, "anytime": 20}
 
 
 class Spending(StrEnum):
@@ -59,7 +62,7 @@ class GroupSequential:
     significance level approach of Jennison and Turnbull, sections 3.3 and 3.8).
     """
 
-    looks: int = 5
+    looks: int = DEFAULT_LOOKS["group_sequential"]
     spending: Spending = Spending.OBRIEN_FLEMING
     futility: Futility | None = None
     margin: float | None = None
@@ -80,7 +83,7 @@ class Anytime:
     49, 1055); Ramdas, Grünwald, Vovk and Shafer 2023 (Statistical Science 38, 576). See `confidence_sequence`.
     """
 
-    looks: int = 20
+    looks: int = DEFAULT_LOOKS["anytime"]
     margin: float | None = None
     """As for `GroupSequential`."""
     alpha: float = ALPHA
@@ -215,4 +218,43 @@ def read_rule(value: Mapping[str, object]) -> Rule:
     Raises:
         ValueError: unknown rule or key, or a value outside its range.
     """
-    raise NotImplementedError
+    kinds: dict[object, type[GroupSequential] | type[Anytime]] = {kind.name: kind for kind in (GroupSequential, Anytime)}
+    given = dict(value)
+    kind = kinds.get(given.pop("rule", None))
+    if kind is None:
+        raise ValueError(f"rule must be group_sequential or anytime, got {value.get('rule')!r}")
+    allowed = [field.name for field in fields(kind)]
+    unknown = sorted(set(given) - set(allowed))
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r} of rule {kind.name}; it has {', '.join(allowed)}")
+    looks = given.get("looks", DEFAULT_LOOKS[kind.name])
+    if not isinstance(looks, int) or isinstance(looks, bool):
+        raise ValueError(f"looks must be an integer, got {looks!r}")
+    margin = None if given.get("margin") is None else _number(given, "margin")
+    alpha = _number(given, "alpha") if "alpha" in given else ALPHA
+    if kind is Anytime:
+        return Anytime(looks, margin, alpha)
+    return GroupSequential(looks, _spending(given.get("spending")), _futility(given.get("futility")), margin, alpha)
+
+
+def _number(values: Mapping[str, object], key: str) -> float:
+    value = values[key]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{key} must be a number, got {value!r}")
+    return float(value)
+
+
+def _spending(value: object) -> Spending:
+    if value is None:
+        return Spending.OBRIEN_FLEMING
+    if value not in tuple(Spending):
+        raise ValueError(f"spending must be {' or '.join(Spending)}, got {value!r}")
+    return Spending(str(value))
+
+
+def _futility(value: object) -> Futility | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or not {"effect"} <= set(value) <= {"effect", "conditional_power"}:
+        raise ValueError(f"futility needs effect and optionally conditional_power, got {value!r}")
+    return Futility(**{key: _number(value, key) for key in value})
