@@ -28,47 +28,49 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _BETS = 40
-_STEPS = 60
+_STEPS = 40
 
 
 def _bets() -> tuple[Floats, Floats]:
-    """Return the bets and the logarithms of their weights: a density proportional to 1/√u between 0 and 1."""
+    """Return the bets and the logarithms of their weights, which are uniform between 0 and 1."""
     nodes, weights = np.polynomial.legendre.leggauss(_BETS)
-    return ((nodes + 1) / 2) ** 2, np.log(weights / 2)
+    return (nodes + 1) / 2, np.log(weights / 2)
 
 
 BETS, _LOG_WEIGHTS = _bets()
 
 
-def log_e_value(values: Sequence[float] | Floats, mean: float = 0.0) -> float:
-    """Return the logarithm of the e-value against a mean of at most `mean`. Values are between -1 and 1."""
+def log_e_values(distinct: Floats, counts: NDArray[np.int64], mean: float = 0.0) -> Floats:
+    """Return the logarithms of e-values against a mean of at most `mean`.
+
+    `counts` has how often each of the distinct values (between -1 and 1) occurs, in its last axis; other axes are studies.
+    """
+    factors = np.log1p(np.outer((distinct - mean) / (1 + mean), BETS))
+    capital = counts @ factors + _LOG_WEIGHTS
+    peak = capital.max(axis=-1, keepdims=True)
+    return np.asarray(peak[..., 0] + np.log(np.exp(capital - peak).sum(axis=-1)))
+
+
+def count_values(values: Sequence[float]) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the distinct values and how often each occurs."""
     distinct, counts = np.unique(np.asarray(values, dtype=np.float64), return_counts=True)
-    return _log_capital(distinct, counts, mean)
+    return distinct, counts.astype(np.int64)
 
 
-def confidence_bounds(values: Sequence[float] | Floats, alpha: float) -> tuple[float, float]:
+def confidence_bounds(values: Sequence[float], alpha: float) -> tuple[float, float]:
     """Return the bounds of the mean: each side is wrong at any look with probability at most alpha / 2."""
-    distinct, counts = np.unique(np.asarray(values, dtype=np.float64), return_counts=True)
+    distinct, counts = count_values(values)
     threshold = math.log(2 / alpha)
     return _lower_bound(distinct, counts, threshold), -_lower_bound(-distinct, counts, threshold)
 
 
-def _lower_bound(distinct: Floats, counts: NDArray[np.int_], threshold: float) -> float:
+def _lower_bound(distinct: Floats, counts: NDArray[np.int64], threshold: float) -> float:
     """Find the largest mean that is rejected as an upper limit of the mean, or -1 if none is."""
     low, high = -1.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        if _log_capital(distinct, counts, middle) >= threshold:
+        if log_e_values(distinct, counts, middle) >= threshold:
             low = middle
         else:
             high = middle
     return low
-
-
-def _log_capital(distinct: Floats, counts: NDArray[np.int_], mean: float) -> float:
-    if not distinct.size:
-        return 0.0
-    factors = np.log1p(np.outer(BETS, (distinct - mean) / (1 + mean)))
-    capital = factors @ counts + _LOG_WEIGHTS
-    peak = float(capital.max())
-    return peak + math.log(float(np.exp(capital - peak).sum()))

@@ -10,7 +10,7 @@ from statistics import NormalDist, variance
 from agentbench.statistics.intervals import Interval, mean_interval, newcombe_paired
 from agentbench.statistics.paired import PairedTask, contingency, sign_flip
 from agentbench.statistics.sequential.boundaries import nominal_level, spending_bounds
-from agentbench.statistics.sequential.confidence_sequence import confidence_bounds, log_e_value
+from agentbench.statistics.sequential.confidence_sequence import confidence_bounds, count_values, log_e_values
 from agentbench.statistics.sequential.rules import (
     Anytime,
     Block,
@@ -95,7 +95,7 @@ def _group_sequential(rule: GroupSequential, planned: PlannedBlocks, blocks: Seq
     difference = _mean(pairs)
     p_value = sign_flip([pair.difference for pair in pairs]).p_value if pairs else 1.0
     interval = _repeated_interval(rule, pairs, nominal_level(bound))
-    power = _conditional_power(rule, pairs, p_value, fractions[look - 1], bounds[-1]) if look < rule.looks else None
+    power = _power_left(rule, pairs, p_value, fractions[look - 1], bounds[-1]) if look < rule.looks else None
     if difference and p_value <= nominal_level(bound):
         outcome = Outcome.B_BETTER if difference > 0 else Outcome.A_BETTER
     elif _is_equivalent(interval, rule.margin):
@@ -162,21 +162,26 @@ def _repeated_p(rule: GroupSequential, fractions: tuple[float, ...], p_value: fl
     return high
 
 
-def _conditional_power(
+def _power_left(
     rule: GroupSequential, pairs: Sequence[PairedTask], p_value: float, fraction: float, last_bound: float
 ) -> float | None:
-    """Compute the probability of a significant last look if the true difference is the effect of the futility rule.
-
-    Uses the B-value of Lan and Wittes (1988) with the observed standard error. None without variance.
-    """
     if rule.futility is None or len(pairs) < 2:
         return None
     spread = variance([float(pair.difference) for pair in pairs])
-    if spread <= 0:
+    return conditional_power(rule.futility.effect, spread / len(pairs), p_value, fraction, last_bound)
+
+
+def conditional_power(
+    effect: float, squared_error: float, p_value: float, fraction: float, last_bound: float
+) -> float | None:
+    """Compute the probability of a significant last look if the true difference is `effect`.
+
+    Uses the B-value of Lan and Wittes (1988) with the observed standard error. None without variance.
+    """
+    if squared_error <= 0:
         return None
-    drift = rule.futility.effect / math.sqrt(spread / len(pairs) * fraction)
-    reached = _z_of(p_value) * math.sqrt(fraction)
-    missing = last_bound - reached - drift * (1 - fraction)
+    drift = effect / math.sqrt(squared_error * fraction)
+    missing = last_bound - _z_of(p_value) * math.sqrt(fraction) - drift * (1 - fraction)
     return 1 - _NORMAL.cdf(missing / math.sqrt(1 - fraction))
 
 
@@ -191,8 +196,9 @@ def _anytime(rule: Anytime, planned: PlannedBlocks, blocks: Sequence[Block], loo
         values = _first_means(blocks, repeats)
         if not values:
             continue
-        log_b = max(log_b, log_e_value(values))
-        log_a = max(log_a, log_e_value([-value for value in values]))
+        distinct, counts = count_values(values)
+        log_b = max(log_b, float(log_e_values(distinct, counts)))
+        log_a = max(log_a, float(log_e_values(-distinct, counts)))
         bounds = confidence_bounds(values, share)
         # Two gamblers can contradict each other, with probability at most alpha. Then the one with more repeats counts.
         low, high = (max(low, bounds[0]), min(high, bounds[1])) if bounds[0] <= high and low <= bounds[1] else bounds

@@ -9,6 +9,7 @@ Both rules are symmetric: exchanging the two methods exchanges `a_better` and `b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -20,6 +21,7 @@ MAX_LOOKS = 50
 """Beyond this, more looks save almost nothing and the boundaries take long to compute."""
 
 
+CONDITIONAL_POWER = 0.1
 DEFAULT_LOOKS = {"group_sequential": 5, "anytime": 20}
 
 
@@ -44,7 +46,7 @@ class Futility:
 
     effect: float
     """The difference of pass rates that the study was planned to detect (0.1 is 10 points)."""
-    conditional_power: float = 0.1
+    conditional_power: float = CONDITIONAL_POWER
 
     def __post_init__(self) -> None:
         if not 0 < self.effect <= 1:
@@ -218,43 +220,39 @@ def read_rule(value: Mapping[str, object]) -> Rule:
     Raises:
         ValueError: unknown rule or key, or a value outside its range.
     """
-    kinds: dict[object, type[GroupSequential] | type[Anytime]] = {kind.name: kind for kind in (GroupSequential, Anytime)}
-    given = dict(value)
-    kind = kinds.get(given.pop("rule", None))
+    given = {key: item for key, item in value.items() if item is not None}
+    kind = {GroupSequential.name: GroupSequential, Anytime.name: Anytime}.get(str(given.pop("rule", None)))
     if kind is None:
         raise ValueError(f"rule must be group_sequential or anytime, got {value.get('rule')!r}")
     allowed = [field.name for field in fields(kind)]
     unknown = sorted(set(given) - set(allowed))
     if unknown:
         raise ValueError(f"unknown key {unknown[0]!r} of rule {kind.name}; it has {', '.join(allowed)}")
-    looks = given.get("looks", DEFAULT_LOOKS[kind.name])
-    if not isinstance(looks, int) or isinstance(looks, bool):
-        raise ValueError(f"looks must be an integer, got {looks!r}")
-    margin = None if given.get("margin") is None else _number(given, "margin")
-    alpha = _number(given, "alpha") if "alpha" in given else ALPHA
+    looks = _number(given, "looks", DEFAULT_LOOKS[kind.name])
+    if looks != int(looks):
+        raise ValueError(f"looks must be an integer, got {looks:g}")
+    margin, alpha = _number(given, "margin", 0.0) if "margin" in given else None, _number(given, "alpha", ALPHA)
     if kind is Anytime:
-        return Anytime(looks, margin, alpha)
-    return GroupSequential(looks, _spending(given.get("spending")), _futility(given.get("futility")), margin, alpha)
+        return Anytime(int(looks), margin, alpha)
+    futility = _futility(given["futility"]) if "futility" in given else None
+    spending = _spending(given.get("spending", Spending.OBRIEN_FLEMING))
+    return GroupSequential(int(looks), spending, futility, margin, alpha)
 
 
-def _number(values: Mapping[str, object], key: str) -> float:
-    value = values[key]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{key} must be a number, got {value!r}")
-    return float(value)
+def _number(values: Mapping[str, object], key: str, default: float) -> float:
+    value = values.get(key, default)
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    raise ValueError(f"{key} must be a number, got {value!r}")
 
 
 def _spending(value: object) -> Spending:
-    if value is None:
-        return Spending.OBRIEN_FLEMING
-    if value not in tuple(Spending):
-        raise ValueError(f"spending must be {' or '.join(Spending)}, got {value!r}")
-    return Spending(str(value))
+    if value in tuple(Spending):
+        return Spending(str(value))
+    raise ValueError(f"spending must be {' or '.join(Spending)}, got {value!r}")
 
 
-def _futility(value: object) -> Futility | None:
-    if value is None:
-        return None
-    if not isinstance(value, Mapping) or not {"effect"} <= set(value) <= {"effect", "conditional_power"}:
-        raise ValueError(f"futility needs effect and optionally conditional_power, got {value!r}")
-    return Futility(**{key: _number(value, key) for key in value})
+def _futility(value: object) -> Futility:
+    if isinstance(value, Mapping) and {"effect"} <= set(value) <= {"effect", "conditional_power"}:
+        return Futility(_number(value, "effect", 0.0), _number(value, "conditional_power", CONDITIONAL_POWER))
+    raise ValueError(f"futility needs effect and optionally conditional_power, got {value!r}")

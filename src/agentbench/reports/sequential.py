@@ -1,0 +1,90 @@
+"""Describe stopping rules and their decisions in words and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentbench.core.canonical import Json
+from agentbench.reports.number_format import finite, plural, point_interval, points, probability
+from agentbench.reports.summary import interval_json
+from agentbench.statistics.sequential.rules import (
+    Anytime,
+    Decision,
+    Outcome,
+    PlannedBlocks,
+    Rule,
+    Spending,
+    look_schedule,
+)
+
+_SPENDING = {Spending.OBRIEN_FLEMING: "O'Brien-Fleming", Spending.POCOCK: "Pocock"}
+MAX_LISTED_LOOKS = 10
+
+
+def describe_rule(rule: Rule, planned: PlannedBlocks) -> str:
+    """Describe the rule in one line, for messages before the first attempt."""
+    parts = [rule_name(rule), f"{plural(rule.looks, 'look')} at {_schedule(look_schedule(rule, planned))} blocks"]
+    parts.append(f"alpha {rule.alpha:g} two-sided")
+    if rule.margin is not None:
+        parts.append(f"equivalence margin {rule.margin * 100:g} points")
+    if not isinstance(rule, Anytime) and rule.futility is not None:
+        futility = rule.futility
+        parts.append(
+            f"futile below {futility.conditional_power:.0%} conditional power for {futility.effect * 100:g} points"
+        )
+    return ", ".join(parts)
+
+
+def rule_name(rule: Rule) -> str:
+    if isinstance(rule, Anytime):
+        return "anytime-valid confidence sequence"
+    return f"group sequential with {_SPENDING[rule.spending]} spending"
+
+
+def _schedule(looks: Sequence[int]) -> str:
+    if len(looks) > MAX_LISTED_LOOKS:
+        return f"{looks[0]}, {looks[1]}, …, {looks[-1]}"
+    return ", ".join(map(str, looks))
+
+
+def describe_decision(decision: Decision, name_a: str = "A", name_b: str = "B") -> str:
+    """Describe the decision in one sentence: outcome, look, effect with adjusted interval, adjusted p-value."""
+    place = f"look {decision.look} of {decision.looks} ({decision.blocks} of {decision.planned_blocks} blocks)"
+    if decision.difference is None:
+        return f"{outcome_words(decision, name_a, name_b)} at {place}: no valid block"
+    effect = f"{name_b} − {name_a} = {points(decision.difference)} (adjusted {point_interval(decision.interval)})"
+    p_value = f"adjusted p = {probability(decision.adjusted_p)}"
+    return f"{outcome_words(decision, name_a, name_b)} at {place}: {effect}, {p_value}"
+
+
+def outcome_words(decision: Decision, name_a: str = "A", name_b: str = "B") -> str:
+    """Name the outcome, such as `B is better`."""
+    margin = 100 * (decision.rule.margin or 0.0)
+    return {
+        Outcome.CONTINUE: "undecided",
+        Outcome.A_BETTER: f"{name_a} is better",
+        Outcome.B_BETTER: f"{name_b} is better",
+        Outcome.EQUIVALENT: f"equivalent within {margin:g} points",
+        Outcome.FUTILE: "futile (a relevant difference has become unlikely to be found)",
+        Outcome.INCONCLUSIVE: "inconclusive",
+    }[decision.outcome]
+
+
+def decision_json(decision: Decision) -> dict[str, Json]:
+    """Return the numbers of a decision; infinite boundaries are null."""
+    return {
+        "outcome": decision.outcome.value,
+        "look": decision.look,
+        "looks": decision.looks,
+        "blocks": decision.blocks,
+        "planned_blocks": decision.planned_blocks,
+        "information_fraction": decision.information_fraction,
+        "tasks": decision.tasks,
+        "difference": decision.difference,
+        "statistic": finite(decision.statistic),
+        "boundary": finite(decision.boundary),
+        "p_value_of_look": decision.p_value,
+        "adjusted_p": decision.adjusted_p,
+        "adjusted_interval": interval_json(decision.interval),
+        "conditional_power": decision.conditional_power,
+    }
