@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,15 @@ from agentbench.cli.interrupts import graceful_interrupts, saving
 from agentbench.cli.options import RunOptions
 from agentbench.cli.output import print_result, print_resume_command, print_unfinished
 from agentbench.cli.progress import Progress
+from agentbench.cli.stopping import running_rule
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
+from agentbench.record.run_directory import RunDirectory
 from agentbench.run.config import CliChoices
 from agentbench.run.executor import open_executor
 from agentbench.run.plan import PlanRow
 from agentbench.run.request import RunRequest, plan_attempts, require_agents
-from agentbench.run.study import Again, Study, StudyResult, check_study, resume_study, start_study
+from agentbench.run.study import Again, Study, StudyResult, check_study, planned_meta, resume_study, start_study
 
 if TYPE_CHECKING:
     from agentbench.cli.fail_on import Condition
@@ -91,8 +94,10 @@ def run_rows(
     `link` names the run that they repeat. `resumable`: whether `ab run --resume` can continue them.
     """
     progress = Progress(quiet=quiet)
-    with start_study(rows, request, progress, link) as study:
-        return _execute(study, progress, quiet=quiet, resumable=resumable)
+    stopping = running_rule({**planned_meta(rows, request), **(link or {})}, progress.note)
+    with start_study(rows, request, progress, link, stopping) as study:
+        result = _execute(study, progress, quiet=quiet, resumable=resumable)
+    return result if stopping is None else replace(result, stop_reason=stopping.summary())
 
 
 def resume_run(
@@ -105,8 +110,10 @@ def resume_run(
 ) -> StudyResult:
     """Make the remaining attempts of an existing run directory, and those that `again` selects."""
     progress = Progress(quiet=quiet)
-    with resume_study(path, tasks, request, progress, again) as study:
-        return _execute(study, progress, quiet=quiet, resumable=True)
+    stopping = running_rule(RunDirectory.open(path).meta, progress.note)
+    with resume_study(path, tasks, request, progress, again, stopping) as study:
+        result = _execute(study, progress, quiet=quiet, resumable=True)
+    return result if stopping is None else replace(result, stop_reason=stopping.summary())
 
 
 def _execute(study: Study, progress: Progress, *, quiet: bool, resumable: bool) -> StudyResult:

@@ -39,6 +39,8 @@ def print_result(result: StudyResult, *, as_json: bool) -> None:
         click.echo(f"{passed} of {len(lines) - outside} attempts passed{invalid}")
         for label, verdict in lines:
             click.echo(label + verdict)
+    if result.stop_reason:
+        click.echo(printable(result.stop_reason))
     for path in result.runs:
         click.echo(f"Details: ab show {path}")
 
@@ -72,7 +74,8 @@ def _print_json(result: StudyResult) -> None:
     """Write the records one by one, because all of them may not fit in memory."""
     runs = [str(path.absolute()) for path in result.runs]
     write = sys.stdout.write
-    write(f'{{"run_dir": {json.dumps(runs[0])}, "run_dirs": {json.dumps(runs)}, "attempts": [')
+    stopped = f'"stop_reason": {json.dumps(result.stop_reason)}, ' if result.stop_reason else ""
+    write(f'{{"run_dir": {json.dumps(runs[0])}, "run_dirs": {json.dumps(runs)}, {stopped}"attempts": [')
     for index, record in enumerate(result.records()):
         write(", " * bool(index) + record.line().decode())
     write("]}\n")

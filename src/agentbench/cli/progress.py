@@ -98,6 +98,12 @@ class Progress:
         with self._lock:
             self._line.print(f"warning: {message}")
 
+    def note(self, message: str) -> None:
+        """Print a line about the run as a whole."""
+        if not self._quiet:
+            with self._lock:
+                self._line.print(message)
+
     def installing(self, agent: str, step: SetupStep) -> None:
         if not self._quiet:
             click.echo(f"{agent}: installing: {step.command} ({step.duration_sec:.0f} s)", err=True)

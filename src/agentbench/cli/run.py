@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from agentbench.cli.options import RUN, RunOptions, cli_choices, run_options
 from agentbench.cli.selection import SelectionOptions, select_tasks, selection_options
+from agentbench.cli.stopping import STOP_NAMES, StopOptions, rule_of, stop_options
 
 if TYPE_CHECKING:
     from agentbench.run.request import RunRequest
@@ -21,6 +22,7 @@ Examples:
   ab run --suite demo --agent reference --workers 2
   ab run --suite mine --agent command --agent-command 'sh "$AB_AGENT_FILES/solve.sh"' --agent-files ./agent
   ab run --suite mine --task 'fix-*' --stratum kind=bugfix --limit 5 --agent noop
+  ab run --suite mine --variant a --variant b --repeats 3 --stop-when decided --margin 0.1
   ab run --failed-of latest --agent reference
   ab run --resume latest
 """
@@ -34,6 +36,7 @@ Examples:
     multiple=True,
     help="Variant from configs/variants; can be repeated, attempts are interleaved.",
 )
+@stop_options
 @run_options
 @click.option("--resume", type=RUN, help="Continue this run.")
 def command(
@@ -45,6 +48,11 @@ def command(
     failed_of: Path | None,
     limit: int | None,
     variants: tuple[str, ...],
+    stop_when: str | None,
+    stop_rule: str | None,
+    looks: int | None,
+    margin: float | None,
+    futility: float | None,
     resume: Path | None,
     **options: Unpack[RunOptions],
 ) -> None:
@@ -53,6 +61,8 @@ def command(
     Exit code 0 even if the agent fails its tasks; 2 or 3 if no attempt has a result because of the tasks or the
     harness. Ctrl-C stops running attempts and saves their records; --resume continues.
     """
+    import dataclasses
+
     from agentbench.cli.fail_on import parse
     from agentbench.cli.launch import finish, make_request, run_or_estimate
 
@@ -75,6 +85,8 @@ def command(
         selection=selected.record,
         variants=variants,
     )
+    stop = StopOptions(stop_when=stop_when, stop_rule=stop_rule, looks=looks, margin=margin, futility=futility)
+    request = dataclasses.replace(request, stop_when=rule_of(stop, variants, len(selected.tasks), options["repeats"]))
     sys.exit(run_or_estimate(selected.tasks, request, options))
 
 
@@ -94,7 +106,7 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     changed += [
         option
         for option, name in _given_options().items()
-        if name in _SELECTION or _value(given, name) != _value(request, name)
+        if name in _SELECTION | STOP_NAMES or _value(given, name) != _value(request, name)
     ]
     if changed:
         msg = f"{', '.join(changed)} cannot be changed when resuming"

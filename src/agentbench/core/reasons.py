@@ -80,6 +80,12 @@ class TerminationCode(StrEnum):
     TOTAL_BUDGET = "total_budget"
 
 
+REPEATED_ON_RESUME = frozenset(
+    {TerminationCode.INTERRUPTED, TerminationCode.TOTAL_BUDGET, TerminationCode.MODEL_UNAVAILABLE}
+)
+"""Terminations after which resuming the run makes the attempt again: it has no result yet."""
+
+
 class TerminationCategory(StrEnum):
     NON_TERMINATION = "non_termination"
     DEPENDENCY_AMPLIFICATION = "dependency_amplification"

@@ -28,7 +28,16 @@ from agentbench.record.kept_rules import RULES, kept_rules, name_matches_content
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
 from agentbench.trace.chain import BadLine, Line
-from agentbench.trace.events import AttemptBegun, AttemptSealed, Payload, RunClosed, RunOpened, RunReduced, RunResumed
+from agentbench.trace.events import (
+    AttemptBegun,
+    AttemptSealed,
+    ComparisonDecided,
+    Payload,
+    RunClosed,
+    RunOpened,
+    RunReduced,
+    RunResumed,
+)
 from agentbench.trace.verify import ChainReport, Kind, Problem, check_chain
 
 Decision = Literal["verified", "altered", "incomplete"]
@@ -51,6 +60,8 @@ class RunReport:
     """Parts that could not be recomputed, with the number of attempts."""
     unsealed: tuple[str, ...] = ()
     """Files of the run directory that no chain covers."""
+    decided: ComparisonDecided | None = None
+    """The logged decision of the stopping rule. Its statistics are recomputed by the caller."""
 
     @property
     def ok(self) -> bool:
@@ -72,6 +83,7 @@ class _RunLog:
     begun: dict[str, AttemptBegun] = field(default_factory=dict)
     sealed: dict[str, AttemptSealed] = field(default_factory=dict)
     closed: bool = False
+    decided: ComparisonDecided | None = None
     reduced: RunReduced | None = None
     minimal: frozenset[str] = frozenset()
     """Attempts that existed when the run was reduced. Only these may lack files."""
@@ -144,7 +156,7 @@ class _RunAuditor:
             )
         if expect_head and _bare(expect_head) != _bare(log.chain.head):
             self._problem("changed", EVENTS, f"the head is {log.chain.head}, expected {expect_head}")
-        return self._report(log.chain.head)
+        return replace(self._report(log.chain.head), decided=log.decided)
 
     def _problem(self, kind: Kind, place: str, message: str) -> None:
         self.problems.append(Problem(kind, place, message))
@@ -332,6 +344,8 @@ def _add_event(log: _RunLog, seq: int, payload: Payload) -> Problem | None:
                 "inconsistent", place, f"the seal of attempt {payload.attempt_id} does not match its beginning"
             )
         log.sealed[payload.attempt_id] = payload
+    elif isinstance(payload, ComparisonDecided):
+        log.decided = payload
     elif isinstance(payload, RunClosed):
         log.closed = True
         if (payload.events, payload.attempts) != (seq - 1, len(log.sealed)):

@@ -29,7 +29,7 @@ from agentbench.record.manifest import indented_json
 from agentbench.record.naming import ATTEMPTS, RUN_JSON, new_run_folder, run_name
 from agentbench.record.schema import AttemptRecord, parse_record, record_sha256
 from agentbench.record.sealing import ClosedAttempt, close_attempt, closed_attempt
-from agentbench.trace.events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunResumed
+from agentbench.trace.events import AttemptBegun, AttemptSealed, ComparisonDecided, RunClosed, RunOpened, RunResumed
 from agentbench.trace.log import EventLog, read_events
 from agentbench.trace.redaction import Redactor
 
@@ -49,6 +49,7 @@ class RunDirectory:
         self._attempts: dict[tuple[str, int], int] = {}
         """Highest attempt number for each task and repeat."""
         self._finals: dict[tuple[str, str, int], str] = {}
+        self._decided: ComparisonDecided | None = None
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
@@ -247,6 +248,15 @@ class RunDirectory:
             self._seal(folder, ended)
         return ended.record
 
+    def record_decision(self, decided: ComparisonDecided) -> None:
+        """Log the decision of the stopping rule, once."""
+        log = self._writing()
+        with self._lock:
+            if self._decided != decided:
+                log.append(decided)
+                log.sync()
+                self._decided = decided
+
     def close(self, status: Literal["completed", "interrupted"] = "completed") -> str:
         """Close the run's chain and return its head, which identifies the run."""
         log = self._writing()
@@ -325,11 +335,14 @@ class RunDirectory:
 
     def _load(self) -> None:
         """Load the state of the run from its chain and records."""
-        for event in read_events(self.path / EVENTS, types={AttemptBegun.type, AttemptSealed.type}):
+        types = {AttemptBegun.type, AttemptSealed.type, ComparisonDecided.type}
+        for event in read_events(self.path / EVENTS, types=types):
             if isinstance(event.payload, AttemptBegun):
                 self._register(event.payload)
             elif isinstance(event.payload, AttemptSealed):
                 self._sealed.add(event.payload.attempt_id)
+            elif isinstance(event.payload, ComparisonDecided):
+                self._decided = event.payload
         self._finals = {record.key: record.attempt_id for record in self.finals()}
 
     def _repair(self) -> None:

@@ -26,7 +26,7 @@ class Executor(Protocol):
     and a study that has such caps is rejected."""
 
     def run(self, jobs: Iterable[AttemptJob]) -> None:
-        """Run all jobs to their end.
+        """Run all jobs to their end. Can be called again for further jobs.
 
         Raises:
             BaseException: the first that a job raised, or that interrupted the wait. Nothing more was started then;
@@ -60,6 +60,7 @@ class LocalThreads:
 
     def run(self, jobs: Iterable[Callable[[], None]]) -> None:
         self._jobs = iter(jobs)
+        self._surplus = 0
         try:
             for _ in range(self._workers):
                 self._start()

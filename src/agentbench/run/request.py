@@ -53,6 +53,8 @@ class RunRequest:
     out: Path = Path("artifacts/runs")
     selection: dict[str, object] | None = None
     """How the tasks were selected among those of the suite; None if all of them were."""
+    stop_when: dict[str, object] | None = None
+    """The stopping rule of the comparison, as `statistics.sequential.rules` writes it; None: every attempt is made."""
 
     def as_json(self) -> dict[str, Any]:
         return json.loads(json.dumps(asdict(self), default=str))  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ on the executor's workers. The study can be interrupted at any moment and resume
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from agentbench.contract.lock import Identities
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.core.ids import new_ulid
-from agentbench.core.reasons import InvalidCause, TerminationCode
+from agentbench.core.reasons import REPEATED_ON_RESUME, InvalidCause
 from agentbench.models.ledger import Caps, Ledger
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.run_directory import RunDirectory
@@ -32,6 +32,7 @@ from agentbench.run.models import Models, read_prices
 from agentbench.run.plan import PlanRow
 from agentbench.run.problems import Problems
 from agentbench.run.request import RunRequest, plan_attempts
+from agentbench.run.stopping import Stopping
 from agentbench.run.version import harness_version
 from agentbench.sandbox.socket_forward import remove_stale_sockets
 from agentbench.trace.events import AttemptOpened
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 EXIT_INPUT = 2
 EXIT_HARNESS = 3
-REPEATED = frozenset({TerminationCode.INTERRUPTED, TerminationCode.TOTAL_BUDGET, TerminationCode.MODEL_UNAVAILABLE})
-"""Terminations after which resuming the run makes the attempt again."""
 CONTRACT_PARTS = "repository, environment, setup, checks (with hidden files and drivers) or policy"
 STATEMENT_PARTS = "statement, hints, turns, budget, scorers, judge or rubric"
 """Parts of a task that its contract id covers, and those that only its digest covers."""
@@ -58,6 +57,8 @@ class StudyResult:
     """The run directories of a study that was executed."""
 
     runs: tuple[Path, ...]
+    stop_reason: str | None = None
+    """The decision of the stopping rule in words; None if there is none."""
 
     def records(self) -> Iterator[AttemptRecord]:
         """Read the final records from disk: a study can have more than should be held in memory."""
@@ -89,9 +90,11 @@ class Study:
     observer: Observer
     again: Again | None = None
     """Attempts to repeat although they have a final record; by default those that were interrupted."""
+    stopping: Stopping | None = None
+    """The rule that can end the study before all rows are made."""
 
     def execute(self) -> None:
-        """Make every attempt that has no final record yet.
+        """Make every attempt that has no final record yet, until the stopping rule decides.
 
         Raises:
             KeyboardInterrupt: after every running attempt was recorded as interrupted.
@@ -108,18 +111,36 @@ class Study:
         for sockets in ("gateway", "proxy"):
             remove_stale_sockets(self.lab.state / sockets)
         try:
-            executor.run(
-                AttemptJob(
-                    row, supersedes, self.runs[row.configuration.variant], self.lab, self.base_seed, self.observer
-                )
-                for row, supersedes in pending
-            )
+            if self.stopping is None:
+                self._make(pending)
+            else:
+                self._make_until_decided(self.stopping)
         except BaseException:
             # Ctrl-C, or a worker that could not write its record: running attempts end now, as interrupted.
             self.lab.cancel()
             raise
         finally:
             executor.join()
+
+    def _make(self, pending: Sequence[tuple[PlanRow, str | None]]) -> None:
+        self.executor.run(
+            AttemptJob(row, supersedes, self.runs[row.configuration.variant], self.lab, self.base_seed, self.observer)
+            for row, supersedes in pending
+        )
+
+    def _make_until_decided(self, stopping: Stopping) -> None:
+        """Make the attempts up to each look, and look. Attempts after a look are not launched before it."""
+        runs = self.runs.values()
+        for blocks in stopping.looks:
+            rows = self.rows[: 2 * blocks]
+            self._make(remaining_rows(runs, rows, self.again))
+            if remaining_rows(runs, rows):
+                return  # a budget is spent or a model is unavailable: the look is taken when the run is resumed
+            decided = stopping.decide(record for run in runs for record in run.finals())
+            if decided is not None:
+                for run in runs:
+                    run.record_decision(decided)
+                return
 
     def close_abandoned(self) -> None:
         """Write a record for every attempt whose process died (after a crash, before a run is resumed)."""
@@ -142,7 +163,7 @@ def _cause(record: AttemptRecord) -> InvalidCause | None:
 
 def is_repeatable(record: AttemptRecord) -> bool:
     """Return whether resuming the run repeats the attempt: it was cut off, or its model was unavailable."""
-    return record.termination.code in REPEATED
+    return record.termination.code in REPEATED_ON_RESUME
 
 
 def remaining_rows(
@@ -162,11 +183,15 @@ def remaining_rows(
 
 @contextmanager
 def start_study(
-    rows: Sequence[PlanRow], request: RunRequest, observer: Observer, link: Mapping[str, Json] | None = None
+    rows: Sequence[PlanRow],
+    request: RunRequest,
+    observer: Observer,
+    link: Mapping[str, Json] | None = None,
+    stopping: Stopping | None = None,
 ) -> Iterator[Study]:
     """Check the requirements of every attempt, then create one run directory per variant.
 
-    `link` is added to `run.json`: it names the run whose attempts are repeated.
+    `link` is added to `run.json`: it names the run whose attempts are repeated. `stopping` is the rule of `request`.
 
     Raises:
         InputError, SandboxUnavailable: an attempt cannot run here; nothing was written.
@@ -179,11 +204,7 @@ def start_study(
         meta: dict[str, Json] = {
             "study_id": new_ulid(),
             "harness_version": harness_version(),
-            "request": request.as_json(),
-            "seed": request.seed,
-            "tasks": sorted(task.id for task in tasks),
-            "order": [list(row.key) for row in rows],
-            "repeats": request.repeats,
+            **planned_meta(rows, request),
             **(link or {}),
         }
         runs = {
@@ -199,7 +220,18 @@ def start_study(
             )
             for variant in variants
         }
-        yield Study(rows, lab, runs, request.seed, executor, observer)
+        yield Study(rows, lab, runs, request.seed, executor, observer, stopping=stopping)
+
+
+def planned_meta(rows: Sequence[PlanRow], request: RunRequest) -> dict[str, Json]:
+    """Return the part of `run.json` that states the request and the plan."""
+    return {
+        "request": request.as_json(),
+        "seed": request.seed,
+        "tasks": sorted({row.task.id for row in rows}),
+        "order": [list(row.key) for row in rows],
+        "repeats": request.repeats,
+    }
 
 
 @contextmanager
@@ -209,27 +241,50 @@ def resume_study(
     request: RunRequest,
     observer: Observer,
     again: Again | None = None,
+    stopping: Stopping | None = None,
 ) -> Iterator[Study]:
     """Reopen a run. Finished attempts are kept; interrupted ones are repeated, or with `again` those that it selects.
+
+    A run with a stopping rule is reopened together with the run of the other method.
 
     Raises:
         InputError, SandboxUnavailable: the run cannot be resumed here; nothing was written.
     """
     executor = open_executor(request.executor, request.workers)
     before = RunDirectory.open(path)
-    variant = str(before.meta["variant"])
-    rows = rows_of(before, plan_attempts(tasks, request))
-    with _open_lab(request, tasks, observer) as lab:
+    members = [before] if stopping is None else _both_methods(before)
+    plan = plan_attempts(tasks, request)
+    keys = {row.key for run in members for row in rows_of(run, plan)}
+    rows = [row for row in plan if row.key in keys]
+    with _open_lab(request, tasks, observer) as lab, ExitStack() as stack:
         # A key missing in this terminal must not use attempts up: their records would be final.
-        remaining = [row for row, _ in remaining_rows([before], rows, again)]
+        remaining = [row for row, _ in remaining_rows(members, rows, again)]
         _check_requirements(lab, remaining, observer, preflight=request.preflight)
-        with RunDirectory.open(path, writable=True, harness_version=harness_version(), redact=lab.models.redact) as run:
-            study = Study(rows, lab, {variant: run}, request.seed, executor, observer, again)
-            study.close_abandoned()
-            if lab.models.capped:
-                lab.models.book(study_records(run))
-                _require_budget(study)
-            yield study
+        runs = {
+            str(run.meta["variant"]): stack.enter_context(
+                RunDirectory.open(run.path, writable=True, harness_version=harness_version(), redact=lab.models.redact)
+            )
+            for run in members
+        }
+        study = Study(rows, lab, runs, request.seed, executor, observer, again, stopping)
+        study.close_abandoned()
+        if lab.models.capped:
+            lab.models.book(study_records(before))
+            _require_budget(study)
+        yield study
+
+
+def _both_methods(run: RunDirectory) -> list[RunDirectory]:
+    """Return the runs of both methods of a comparison, whose folders are beside each other.
+
+    Raises:
+        InputError: the run of the other method is missing.
+    """
+    members = list(study_runs(run))
+    if len(members) != 2:
+        msg = f"{run.path} cannot be resumed: expected the runs of 2 methods of its comparison, found {len(members)}"
+        raise InputError(msg, remedy="move the run of the other method beside it, or start a new run")
+    return members
 
 
 def _require_budget(study: Study) -> None:
@@ -278,13 +333,20 @@ def rows_of(run: RunDirectory, plan: Sequence[PlanRow]) -> list[PlanRow]:
 
 def study_records(run: RunDirectory) -> Iterator[AttemptRecord]:
     """Read every record of the study, interrupted attempts and other variants included: all of them cost something."""
+    for other in study_runs(run):
+        with suppress(AgentBenchError):
+            yield from other.records()
+
+
+def study_runs(run: RunDirectory) -> Iterator[RunDirectory]:
+    """Open the runs of the same study in the same folder, this one included."""
     for path in sorted(run.path.absolute().parent.iterdir()):
         try:
             other = RunDirectory.open(path)
-            if other.meta.get("study_id") == run.study_id:
-                yield from other.records()
         except AgentBenchError:
             continue
+        if other.meta.get("study_id") == run.study_id:
+            yield other
 
 
 def _recorded_digests(run: RunDirectory) -> Iterator[tuple[str, str, str]]:

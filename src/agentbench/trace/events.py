@@ -694,6 +694,16 @@ class RunResumed(Payload):
     """Attempts that began and were not sealed."""
 
 
+class ComparisonDecided(Payload):
+    """The stopping rule of a comparison has decided; no further attempt is launched. In the logs of both methods."""
+
+    type = "comparison_decided"
+    look: int
+    blocks: int
+    """Complete blocks at that look: one task and repeat, done by both methods."""
+    outcome: str
+
+
 class RunReduced(Payload):
     """Bulky evidence is deleted. Logged with its approval before anything is deleted."""
 
@@ -729,6 +739,8 @@ ATTEMPT_EVENTS: tuple[type[Payload], ...] = (
 )  # fmt: skip
 """In the order they occur in an attempt."""
 
-RUN_EVENTS: tuple[type[Payload], ...] = (RunOpened, AttemptBegun, AttemptSealed, RunResumed, RunClosed, RunReduced)
+RUN_EVENTS: tuple[type[Payload], ...] = (
+    RunOpened, AttemptBegun, AttemptSealed, RunResumed, ComparisonDecided, RunClosed, RunReduced,
+)  # fmt: skip
 
 EVENT_TYPES: dict[str, type[Payload]] = {model.type: model for model in (*ATTEMPT_EVENTS, *RUN_EVENTS)}

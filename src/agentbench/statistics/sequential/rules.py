@@ -221,7 +221,8 @@ def read_rule(value: Mapping[str, object]) -> Rule:
         ValueError: unknown rule or key, or a value outside its range.
     """
     given = {key: item for key, item in value.items() if item is not None}
-    kind = {GroupSequential.name: GroupSequential, Anytime.name: Anytime}.get(str(given.pop("rule", None)))
+    kinds: Mapping[str, type[GroupSequential | Anytime]] = {kind.name: kind for kind in (GroupSequential, Anytime)}
+    kind = kinds.get(str(given.pop("rule", None)))
     if kind is None:
         raise ValueError(f"rule must be group_sequential or anytime, got {value.get('rule')!r}")
     allowed = [field.name for field in fields(kind)]
