@@ -5,27 +5,57 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 import click
 
+from agentbench.cli.stopping import CANNOT_DECIDE, running_rule
 from agentbench.core.errors import AgentBenchError
 from agentbench.core.reasons import RunStatus
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.number_format import plural
 from agentbench.run.plan import PlanRow
+from agentbench.run.study import planned_meta
 
 if TYPE_CHECKING:
     from agentbench.run.request import RunRequest
 
 DISCORDANT = 0.3
 """Assumed share of tasks on which two methods differ, if no earlier runs are available."""
+SIMULATED_STUDIES = 1_000
+LARGE_EFFECT = 0.3
+"""Difference for which attempts are estimated if no effect is detectable."""
 CORRELATION = 0.5
 """Assumed correlation of repeats of one task."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoppingEstimate:
+    """The stopping rule of `--stop-when` and the attempts that it is expected to need."""
+
+    rule: str
+    maximum: int
+    can_decide: bool
+    expected_if_equal: float
+    expected_if_different: float
+    power: float
+    effect: float
+    assumptions: str
+
+    def lines(self) -> list[str]:
+        attempts = (
+            f"at most {self.maximum}; expected {self.expected_if_equal:.0f} if the methods are equal,"
+            f" {self.expected_if_different:.0f} if they differ by {self.effect * 100:.0f} points"
+            f" (power {self.power:.2f}; {self.assumptions})"
+        )
+        lines = [f"  stopping rule              {self.rule}", f"  attempts                   {attempts}"]
+        if not self.can_decide:
+            lines.append(f"  warning: {CANNOT_DECIDE}")
+        return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +75,7 @@ class Estimate:
     seconds: float | None
     detectable: float | None
     assumptions: str
+    stopping: StoppingEstimate | None = None
 
     def as_json(self) -> str:
         return json.dumps(
@@ -61,6 +92,7 @@ class Estimate:
                 "expected_sec": self.seconds,
                 "minimum_detectable_effect": self.detectable,
                 "assumptions": self.assumptions,
+                **({"stopping": asdict(self.stopping)} if self.stopping else {}),
             }
         )
 
@@ -76,6 +108,7 @@ class Estimate:
                 f"  expected cost              {cost} ({basis}), maximum {self.cost_cap:g}",
                 f"  expected time              {time} with {plural(self.workers, 'worker')}",
                 f"  minimum detectable effect  {effect} ({self.assumptions})",
+                *(self.stopping.lines() if self.stopping else ()),
                 "Dry run: nothing was executed.",
             )
         )
@@ -109,6 +142,45 @@ def estimate(rows: Sequence[PlanRow], request: RunRequest) -> Estimate:
         seconds=sum(time for _, time in known) * scale / request.workers if known else None,
         detectable=detectable,
         assumptions=assumptions,
+        stopping=_estimate_stopping(rows, request, detectable),
+    )
+
+
+def _estimate_stopping(
+    rows: Sequence[PlanRow], request: RunRequest, detectable: float | None
+) -> StoppingEstimate | None:
+    """Simulate the stopping rule for equal methods, and for methods that differ by the minimum detectable effect."""
+    rule = running_rule(planned_meta(rows, request), lambda _: None)
+    if rule is None:
+        return None
+    from agentbench.reports.sequential import describe_rule
+    from agentbench.statistics.power import Design
+    from agentbench.statistics.sequential.decide import can_decide
+    from agentbench.statistics.sequential.simulate import simulate_rule
+
+    declared = rule.declared
+    planned = declared.planned
+    effect = min(1.0, detectable or LARGE_EFFECT)
+    rates = (0.5 - effect / 2, 0.5 + effect / 2)
+    equal, different = (
+        simulate_rule(
+            declared.rule,
+            Design(planned.tasks, planned.repeats, *pair, CORRELATION),
+            simulations=SIMULATED_STUDIES,
+            seed=request.seed,
+        )
+        for pair in ((0.5, 0.5), rates)
+    )
+    return StoppingEstimate(
+        rule=describe_rule(declared.rule, planned),
+        maximum=planned.attempts,
+        can_decide=can_decide(declared.rule, planned),
+        expected_if_equal=equal.attempts,
+        expected_if_different=different.attempts,
+        power=different.decided,
+        effect=effect,
+        assumptions=f"{SIMULATED_STUDIES} simulated studies, pass rates {rates[0]:.0%} and {rates[1]:.0%},"
+        f" correlation of repeats {CORRELATION:g}",
     )
 
 

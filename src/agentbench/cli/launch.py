@@ -95,6 +95,8 @@ def run_rows(
     """
     progress = Progress(quiet=quiet)
     stopping = running_rule({**planned_meta(rows, request), **(link or {})}, progress.note)
+    if stopping is not None:
+        stopping.announce()
     with start_study(rows, request, progress, link, stopping) as study:
         result = _execute(study, progress, quiet=quiet, resumable=resumable)
     return result if stopping is None else replace(result, stop_reason=stopping.summary())

@@ -41,6 +41,7 @@ def command(run: Path, *, kind: str, fail_on: str | None, workers: int, executor
 
     from agentbench.cli.fail_on import parse
     from agentbench.cli.launch import finish, resume_run, run_rows
+    from agentbench.core.errors import InputError
     from agentbench.record.run_directory import RunDirectory
     from agentbench.run.request import plan_attempts, recorded_request, recorded_tasks, require_agents
     from agentbench.run.retry import RetryKind, link_to, require_attempts, retried_rows
@@ -49,7 +50,12 @@ def command(run: Path, *, kind: str, fail_on: str | None, workers: int, executor
     conditions = parse(fail_on) if fail_on is not None else ()
     chosen = RetryKind(kind)
     directory = RunDirectory.open(run)
-    request = replace(recorded_request(directory), workers=workers, executor=executor, out=directory.path.parent)
+    recorded = recorded_request(directory)
+    if chosen.in_place and recorded.stop_when is not None:
+        msg = f"{directory.path} has a stopping rule, whose looks have used its records: none of them can be superseded"
+        raise InputError(msg, remedy="continue it with `ab run --resume`; invalid attempts are outside the comparison")
+    # Attempts in a new run are no comparison that a rule could stop.
+    request = replace(recorded, workers=workers, executor=executor, out=directory.path.parent, stop_when=None)
     number = require_attempts(directory, chosen)
     tasks = recorded_tasks(directory, request)
     if chosen.in_place:

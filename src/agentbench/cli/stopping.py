@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 STOP_RULES = ("obrien_fleming", "pocock", "anytime")
+CANNOT_DECIDE = "too few tasks: the rule cannot find a difference even if one method passes everything"
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 stop_options = stack(
@@ -106,6 +107,16 @@ class RunningRule:
         self.declared = declared
         self._report = report
         self.decision: Decision | None = None
+
+    def announce(self) -> None:
+        """Print the rule before the first attempt."""
+        from agentbench.reports.sequential import describe_rule
+        from agentbench.statistics.sequential.decide import can_decide
+
+        rule, planned = self.declared.rule, self.declared.planned
+        self._report(f"Stopping rule: {describe_rule(rule, planned)}; at most {planned.attempts} attempts")
+        if not can_decide(rule, planned):
+            self._report(f"warning: {CANNOT_DECIDE}")
 
     @property
     def looks(self) -> Sequence[int]:

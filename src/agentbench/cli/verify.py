@@ -37,9 +37,21 @@ def command(run: Path, expect_head: str | None, as_json: bool) -> None:
     from agentbench.record.recompute import recompute
 
     report = verify_run(run, recompute=recompute, expect_head=expect_head)
+    if _may_stop(run, report):
+        from agentbench.reports.stopping_audit import audit_stopping
+
+        report = audit_stopping(run, report)
     click.echo(_as_json(report) if as_json else _as_text(report))
     if not report.ok:
         raise click.exceptions.Exit(1)
+
+
+def _may_stop(run: Path, report: RunReport) -> bool:
+    """Return whether the run can have a stopping rule. Loading the statistics takes longer than most audits."""
+    try:
+        return report.decided is not None or b'"stop_when": {' in (run / "run.json").read_bytes()
+    except OSError:
+        return False
 
 
 def headline(report: RunReport) -> str:

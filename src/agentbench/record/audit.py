@@ -156,12 +156,12 @@ class _RunAuditor:
             )
         if expect_head and _bare(expect_head) != _bare(log.chain.head):
             self._problem("changed", EVENTS, f"the head is {log.chain.head}, expected {expect_head}")
-        return replace(self._report(log.chain.head), decided=log.decided)
+        return self._report(log.chain.head, log.decided)
 
     def _problem(self, kind: Kind, place: str, message: str) -> None:
         self.problems.append(Problem(kind, place, message))
 
-    def _report(self, head: str) -> RunReport:
+    def _report(self, head: str, decided: ComparisonDecided | None = None) -> RunReport:
         skipped = tuple(f"{why} (attempts: {times})" for why, times in self.skipped.items())
         return RunReport(
             self.path,
@@ -171,6 +171,7 @@ class _RunAuditor:
             **self.counts,
             skipped=skipped,
             unsealed=self._unsealed(),
+            decided=decided,
         )
 
     def _unsealed(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from typing import Literal, Self
 
 from agentbench.core.atomic_file import sync_folder
 from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, parse_strict, sha256_hex
-from agentbench.core.errors import InputError, RecordError
+from agentbench.core.errors import AgentBenchError, InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.record.attempt_folder import EVENTS, AttemptFolder, task_dir_name
 from agentbench.record.durable import append_line, drop_torn_line, write_atomic
@@ -362,6 +362,17 @@ class RunDirectory:
                 self._append(closed.record)
             if attempt_id not in self._sealed:
                 self._seal(folder, closed)
+
+
+def study_runs(run: RunDirectory) -> Iterator[RunDirectory]:
+    """Open the runs of the same study in the same folder, this one included."""
+    for path in sorted(run.path.absolute().parent.iterdir()):
+        try:
+            other = RunDirectory.open(path)
+        except AgentBenchError:
+            continue
+        if other.meta.get("study_id") == run.study_id:
+            yield other
 
 
 def _not_final(line: bytes, attempt_id: str) -> bytes:

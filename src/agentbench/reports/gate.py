@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,6 +16,7 @@ from agentbench.reports.escape import plain
 from agentbench.reports.number_format import plural, points
 from agentbench.reports.paired import PairedReport, costs_per_attempt, difference_interval
 from agentbench.statistics.comparability import join_names
+from agentbench.statistics.intervals import Interval
 from agentbench.statistics.noninferiority import Conclusion, non_inferior
 from agentbench.statistics.trials import Rate
 
@@ -148,15 +149,25 @@ def _non_inferiority(gate: GateFile, report: PairedReport) -> Condition | None:
     rule = gate.non_inferiority
     if rule is None:
         return None
-    interval = difference_interval(report.comparison, 1 - 2 * rule.alpha)
+    interval = _interval(report, 1 - 2 * rule.alpha)
     conclusion = non_inferior(interval, rule.margin, rule.alpha)
     if interval is None:
         why = "no confidence interval: the per-task differences have no variance"
+        if report.stopped is not None:
+            why = "the stopping rule has no interval of this confidence"
     else:
         failed = conclusion is Conclusion.FAILS
         bound = f"at most {points(interval.high)}" if failed else f"at least {points(interval.low)}"
         why = f"B − A is {bound} (one-sided α = {rule.alpha:g}), margin {-rule.margin * 100:.1f}"
     return Condition("non_inferiority", conclusion, why)
+
+
+def _interval(report: PairedReport, confidence: float) -> Interval | None:
+    """Return the interval of B - A. After a stopping rule it is the adjusted one, if it is at least as confident."""
+    if report.stopped is None:
+        return difference_interval(report.comparison, confidence)
+    adjusted = report.interval
+    return None if adjusted is None or adjusted.confidence < confidence else replace(adjusted, confidence=confidence)
 
 
 def _max_cost_ratio(gate: GateFile, report: PairedReport) -> Condition | None:

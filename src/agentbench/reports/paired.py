@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
-from agentbench.core.reasons import Outcome
+from agentbench.core.reasons import Outcome as GateOutcome
 from agentbench.record.headline import headline
 from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
 from agentbench.reports.deviations import makes_provisional, side_deviations
@@ -28,12 +28,15 @@ from agentbench.reports.number_format import (
 )
 from agentbench.reports.provenance import Provenance, read_provenance
 from agentbench.reports.record_rows import Row
+from agentbench.reports.sequential import rule_name, stopping_json, stopping_lines
 from agentbench.reports.sources import Side
+from agentbench.reports.stopping import StoppedComparison, stopped_comparison, unadjusted_deviations
 from agentbench.reports.summary import interval_json, seals_json
 from agentbench.statistics.comparability import Comparability, compare_identities, join_names
 from agentbench.statistics.intervals import CONFIDENCE, Interval, newcombe_paired
 from agentbench.statistics.paired import Comparison, Method, PairedTask, Pairing, compare, pair
 from agentbench.statistics.power import ALPHA
+from agentbench.statistics.sequential.rules import Decision, Outcome
 from agentbench.statistics.trials import Rate
 from agentbench.statistics.undecided_bounds import difference_bounds
 
@@ -83,6 +86,8 @@ class PairedReport:
     """The equivalence margin of a gate."""
     deviations: tuple[str, ...] = ()
     """Protocol deviations of both sides, seeds included."""
+    stopped: StoppedComparison | None = None
+    """The stopping rule of both runs; its adjusted interval and p-value replace the ordinary ones."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -95,6 +100,18 @@ class PairedReport:
         return tuple(labels)
 
     @property
+    def adjusted(self) -> Decision | None:
+        """The decision of the stopping rule."""
+        return self.stopped.decision if self.stopped else None
+
+    @property
+    def better(self) -> str | None:
+        """`A` or `B` if it is significantly better, else None."""
+        if self.stopped is None:
+            return self.comparison.better
+        return {Outcome.A_BETTER: "A", Outcome.B_BETTER: "B"}.get(self.adjusted.outcome) if self.adjusted else None
+
+    @property
     def underpowered(self) -> bool:
         """Whether a true difference as large as the observed one would often be missed."""
         detectable = self.comparison.detectable
@@ -103,6 +120,8 @@ class PairedReport:
     @property
     def interval(self) -> Interval | None:
         """The interval shown beside the difference."""
+        if self.stopped is not None:
+            return self.adjusted.interval if self.adjusted else None
         return self.comparison.bootstrap if self.comparison.method is Method.BOOTSTRAP else self.comparison.interval
 
     @property
@@ -146,6 +165,7 @@ def compare_sides(
         msg = f"the contract of {plural(len(tasks), 'task')} differs between the runs: {join_names(tasks)}"
         raise InputError(msg, remedy="results are per contract version; use --across-versions to compare them anyway")
     provenance_a, provenance_b = _provenance(a), _provenance(b)
+    stopped = stopped_comparison(a, b, rate)
     repositories = {**provenance_b.repositories, **provenance_a.repositories}
     pairing = pair(a.trials, b.trials, rate)
     comparison = compare(pairing, rate, method=method, repositories=repositories)
@@ -170,7 +190,9 @@ def compare_sides(
             *comparability.deviations,
             *side_deviations(a, "A", provenance_a),
             *side_deviations(b, "B", provenance_b),
+            *unadjusted_deviations(a, b, stopped),
         ),
+        stopped=stopped,
     )
 
 
@@ -222,7 +244,7 @@ def _new_safety(a: Side, b: Side) -> tuple[str, ...]:
 
 def _safety(side: Side) -> list[tuple[str, bool]]:
     if side.run:
-        return [(row.task, row.cause == "safety" or row.gates[3] is Outcome.FAIL) for row in side.run.rows]
+        return [(row.task, row.cause == "safety" or row.gates[3] is GateOutcome.FAIL) for row in side.run.rows]
     return [(trial.task, trial.invalid_cause == "safety") for trial in side.trials]
 
 
@@ -235,6 +257,8 @@ def decision(report: PairedReport) -> str:
     A significant difference decides first; EQUIVALENT needs a gate with a margin.
     """
     comparison = report.comparison
+    if report.stopped is not None:
+        return _marked(report, _stopped_decision(report))
     word = "INCONCLUSIVE"
     interval = report.interval
     if comparison.better:
@@ -243,8 +267,34 @@ def decision(report: PairedReport) -> str:
         word, interval = "EQUIVALENT", interval or difference_interval(comparison)
     effect = f"{report.difference_name} = {points(comparison.difference)} ({point_interval(interval)})"
     tasks = plural(len(comparison.pairing.pairs), "task")
-    labels = "".join(f" [{label}]" for label in report.labels)
-    line = f"{word}: {effect}, {_deciding_test(comparison)}, {tasks}. {power_sentence(report)}{labels}"
+    return _marked(report, f"{word}: {effect}, {_deciding_test(comparison)}, {tasks}. {power_sentence(report)}")
+
+
+_WORDS = {
+    Outcome.CONTINUE: "UNDECIDED",
+    Outcome.A_BETTER: "A IS BETTER",
+    Outcome.B_BETTER: "B IS BETTER",
+    Outcome.EQUIVALENT: "EQUIVALENT",
+    Outcome.FUTILE: "FUTILE",
+    Outcome.INCONCLUSIVE: "INCONCLUSIVE",
+}
+
+
+def _stopped_decision(report: PairedReport) -> str:
+    """Return the decision of the stopping rule, with the interval and p-value adjusted for its looks."""
+    decision = report.adjusted
+    if decision is None or decision.difference is None:
+        return "UNDECIDED: the first look of the stopping rule is not complete."
+    effect = f"{report.difference_name} = {points(decision.difference)} (adjusted {point_interval(decision.interval)})"
+    test = f"adjusted p = {probability(decision.adjusted_p)} ({rule_name(decision.rule)})"
+    made, planned = 2 * decision.blocks, 2 * decision.planned_blocks
+    place = f"Look {decision.look} of {decision.looks}, {made} of {planned} planned attempts"
+    return f"{_WORDS[decision.outcome]}: {effect}, {test}, {plural(decision.tasks, 'task')}. {place}."
+
+
+def _marked(report: PairedReport, line: str) -> str:
+    """Add the labels of the report, and what was altered."""
+    line += "".join(f" [{label}]" for label in report.labels)
     for name, side in (("B", report.b), ("A", report.a)):
         line = side.run.mark(line, name) if side.run else line
     return line
@@ -328,6 +378,8 @@ def as_markdown(report: PairedReport) -> str:
         f"- B: {code(report.b.name)} from {code(report.b.origin)}",
     ]
     lines += [f"- Significance level {ALPHA}, two-sided, on the {comparison.rate} rate", ""]
+    if report.stopped:
+        lines += ["## Stopping rule", "", *(f"- {text}" for text in stopping_lines(report.stopped)), ""]
     lines += ["## Comparability", "", *(f"- {text}" for text in comparability_lines(report)), ""]
     lines += ["## Rates", "", *_rates_table(report), ""]
     if comparison.contingency:
@@ -490,7 +542,7 @@ def as_json(report: PairedReport) -> dict[str, Json]:
     units, per_attempt = cost_units(report), costs_per_attempt(report)
     return {
         "decision": decision(report),
-        "better": comparison.better,
+        "better": report.better,
         "alpha": ALPHA,
         "labels": list(report.labels),
         "cannot_detect": report.underpowered,
@@ -507,6 +559,7 @@ def as_json(report: PairedReport) -> dict[str, Json]:
         "cost_per_attempt": {"a": finite(per_attempt[0]), "b": finite(per_attempt[1])} if per_attempt else None,
         "rate": comparison.rate,
         "comparisons": {one.rate: comparison_json(one) for one in (comparison, report.other) if one is not None},
+        **({"stopping": stopping_json(report.stopped)} if report.stopped else {}),
         "undecided_bounds": list(report.bounds) if report.bounds else None,
         "new_safety": list(report.new_safety),
         "unpaired": {

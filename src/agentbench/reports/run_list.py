@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -46,6 +46,8 @@ class RunEntry:
     """Attempts outside the contract rate: harness errors, invalid tasks, operator."""
     needs_review: int
     bytes: int
+    stops_early: bool = False
+    """A stopping rule can end the run before all planned attempts are made."""
     problem: str = ""
     """Why the run is unreadable."""
 
@@ -66,7 +68,8 @@ def as_lines(entries: Sequence[RunEntry]) -> list[str]:
 
 
 def _cells(entry: RunEntry) -> tuple[str, ...]:
-    planned = "" if entry.planned is None else f" of {entry.planned}"
+    limit = "at most " if entry.stops_early else ""
+    planned = "" if entry.planned is None else f" of {limit}{entry.planned}"
     result = [f"{entry.passed} passed", f"{entry.not_passed} not passed"]
     result += [f"{entry.invalid} invalid"] if entry.invalid else []
     result += [f"{entry.needs_review} to review"] if entry.needs_review else []
@@ -85,10 +88,10 @@ def _entry(path: Path) -> RunEntry:
         state = _state(path)
     except AgentBenchError as error:
         return RunEntry(
-            path.name, str(path), "", "", "", "", "", None, "unreadable", None, 0, 0, 0, 0, 0, _size(path), error.message
+            path.name, str(path), "", "", "", "", "", None, "unreadable", None, 0, 0, 0, 0, 0, _size(path), problem=error.message
         )  # fmt: skip
     meta = run.meta
-    order, model = meta.get("order"), meta.get("model")
+    order, model, request = meta.get("order"), meta.get("model"), meta.get("request")
     variant = str(meta.get("variant", ""))
     planned = sum(isinstance(key, list) and key[1] == variant for key in order) if isinstance(order, list) else None
     counted = [value for row in rows if (value := trial_of(row).value(Rate.CONTRACT)) is not None]
@@ -109,6 +112,7 @@ def _entry(path: Path) -> RunEntry:
         invalid=len(rows) - len(counted),
         needs_review=sum(row.needs_review for row in rows),
         bytes=_size(path),
+        stops_early=isinstance(request, Mapping) and request.get("stop_when") is not None,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from agentbench.core.canonical import Json
 from agentbench.reports.number_format import finite, plural, point_interval, points, probability
+from agentbench.reports.stopping import StoppedComparison
 from agentbench.reports.summary import interval_json
 from agentbench.statistics.sequential.rules import (
     Anytime,
@@ -15,6 +16,7 @@ from agentbench.statistics.sequential.rules import (
     Rule,
     Spending,
     look_schedule,
+    rule_json,
 )
 
 _SPENDING = {Spending.OBRIEN_FLEMING: "O'Brien-Fleming", Spending.POCOCK: "Pocock"}
@@ -68,6 +70,32 @@ def outcome_words(decision: Decision, name_a: str = "A", name_b: str = "B") -> s
         Outcome.FUTILE: "futile (a relevant difference has become unlikely to be found)",
         Outcome.INCONCLUSIVE: "inconclusive",
     }[decision.outcome]
+
+
+def stopping_lines(stopped: StoppedComparison) -> list[str]:
+    """Describe the rule and its decision for a report that also shows unadjusted numbers."""
+    declared, decision = stopped.declared, stopped.decision
+    lines = [f"Rule, declared before the first attempt: {describe_rule(declared.rule, declared.planned)}"]
+    if decision is None:
+        return [*lines, f"The first look is not complete: it needs {declared.looks[0]} blocks"]
+    made, planned = 2 * decision.blocks, declared.planned.attempts
+    lines.append(f"Decision, recomputed from the records: {describe_decision(decision)}")
+    lines.append(
+        f"Statistic {decision.statistic:.3f}, boundary {decision.boundary:.3f}; {made} of {planned} attempts used"
+    )
+    lines.append("Other intervals and p-values below are not adjusted for the looks")
+    return lines
+
+
+def stopping_json(stopped: StoppedComparison) -> dict[str, Json]:
+    declared, decision = stopped.declared, stopped.decision
+    return {
+        "rule": rule_json(declared.rule),
+        "rule_text": describe_rule(declared.rule, declared.planned),
+        "planned_attempts": declared.planned.attempts,
+        "decision": decision_json(decision) if decision else None,
+        "decision_text": describe_decision(decision) if decision else None,
+    }
 
 
 def decision_json(decision: Decision) -> dict[str, Json]:

@@ -13,6 +13,7 @@ from agentbench.core.errors import InputError
 from agentbench.core.reasons import REPEATED_ON_RESUME
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.record_rows import Row, trial_of
+from agentbench.reports.sources import Side
 from agentbench.statistics.sequential.decide import first_decision
 from agentbench.statistics.sequential.rules import Block, Decision, PlannedBlocks, Rule, look_schedule, read_rule
 from agentbench.statistics.trials import Rate, Trial
@@ -68,7 +69,7 @@ def declared_rule(meta: Mapping[str, Json]) -> DeclaredRule | None:
     """
     request = meta.get("request")
     declared = request.get("stop_when") if isinstance(request, Mapping) else None
-    if declared is None or "retry_of" in meta:
+    if declared is None:
         return None
     try:
         return make_declared(_mapping(declared), _attempts(meta.get("order")))
@@ -116,6 +117,38 @@ def make_declared(declared: Mapping[str, Json], order: Sequence[Attempt]) -> Dec
         raise ValueError("every task needs the same repeats")
     look_schedule(rule, result.planned)
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedComparison:
+    """The rule of a comparison and its decision, recomputed from the records of both runs."""
+
+    declared: DeclaredRule
+    decision: Decision | None
+    """None if the first look is not complete."""
+
+
+def stopped_comparison(a: Side, b: Side, rate: Rate) -> StoppedComparison | None:
+    """Apply the rule that both runs were started with; None if they are not the two sides of one comparison.
+
+    Raises:
+        InputError: the rule in `run.json` cannot be used.
+    """
+    if a.run is None or b.run is None or a.run.meta.get("study_id") != b.run.meta.get("study_id"):
+        return None
+    declared = declared_rule(a.run.meta)
+    if declared is None or declared.rate is not rate or {a.name, b.name} != set(declared.methods):
+        return None
+    declared = declared if declared.methods[0] == a.name else declared.swapped()
+    return StoppedComparison(declared, declared.decide(trials_of_rows((*a.run.rows, *b.run.rows))))
+
+
+def unadjusted_deviations(a: Side, b: Side, stopped: StoppedComparison | None) -> tuple[str, ...]:
+    """Say which runs may have been stopped early by a rule that this comparison cannot apply."""
+    if stopped is not None:
+        return ()
+    why = "a stopping rule of another comparison could end this run early; numbers are not adjusted for it"
+    return tuple(f"{name}: {why}" for name, side in (("A", a), ("B", b)) if side.run and declared_rule(side.run.meta))
 
 
 def trials_of_rows(rows: Iterable[Row]) -> dict[Attempt, Trial]:

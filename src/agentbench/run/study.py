@@ -22,7 +22,7 @@ from agentbench.core.ids import new_ulid
 from agentbench.core.reasons import REPEATED_ON_RESUME, InvalidCause
 from agentbench.models.ledger import Caps, Ledger
 from agentbench.record.attempt_folder import EVENTS
-from agentbench.record.run_directory import RunDirectory
+from agentbench.record.run_directory import RunDirectory, study_runs
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.attempt.pipeline import close_abandoned
 from agentbench.run.executor import Executor, open_executor
@@ -260,11 +260,14 @@ def resume_study(
         # A key missing in this terminal must not use attempts up: their records would be final.
         remaining = [row for row, _ in remaining_rows(members, rows, again)]
         _check_requirements(lab, remaining, observer, preflight=request.preflight)
+        paths = {str(run.meta["variant"]): run.path for run in members}
         runs = {
-            str(run.meta["variant"]): stack.enter_context(
-                RunDirectory.open(run.path, writable=True, harness_version=harness_version(), redact=lab.models.redact)
+            variant: stack.enter_context(
+                RunDirectory.open(
+                    paths[variant], writable=True, harness_version=harness_version(), redact=lab.models.redact
+                )
             )
-            for run in members
+            for variant in dict.fromkeys(row.configuration.variant for row in rows)
         }
         study = Study(rows, lab, runs, request.seed, executor, observer, again, stopping)
         study.close_abandoned()
@@ -336,17 +339,6 @@ def study_records(run: RunDirectory) -> Iterator[AttemptRecord]:
     for other in study_runs(run):
         with suppress(AgentBenchError):
             yield from other.records()
-
-
-def study_runs(run: RunDirectory) -> Iterator[RunDirectory]:
-    """Open the runs of the same study in the same folder, this one included."""
-    for path in sorted(run.path.absolute().parent.iterdir()):
-        try:
-            other = RunDirectory.open(path)
-        except AgentBenchError:
-            continue
-        if other.meta.get("study_id") == run.study_id:
-            yield other
 
 
 def _recorded_digests(run: RunDirectory) -> Iterator[tuple[str, str, str]]:

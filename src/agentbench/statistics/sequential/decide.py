@@ -60,6 +60,14 @@ def first_decision(rule: Rule, planned: PlannedBlocks, blocks: Sequence[Block]) 
     return decision
 
 
+def can_decide(rule: Rule, planned: PlannedBlocks) -> bool:
+    """Return whether the rule could decide for a method at all: if one of them passed every attempt and the other none."""
+    blocks = [
+        Block(str(task), repeat, 0, 1) for repeat in range(1, planned.repeats + 1) for task in range(planned.tasks)
+    ]
+    return decide(rule, planned, blocks, rule.looks).outcome is Outcome.B_BETTER
+
+
 def pairs_of(blocks: Sequence[Block]) -> tuple[PairedTask, ...]:
     """Group the valid blocks by task, in order of repeats."""
     values: dict[str, list[tuple[int, int, int]]] = {}
@@ -141,9 +149,10 @@ def _repeated_interval(rule: GroupSequential, pairs: Sequence[PairedTask], level
         interval = newcombe_paired(table.both, table.only_a, table.only_b, table.neither, confidence)
     else:
         interval = mean_interval(differences, confidence)
-        if interval is None and not any(differences):
-            # Without any difference there is no variance, but the number of equal tasks still bounds the difference.
-            interval = newcombe_paired(len(pairs), 0, 0, 0, confidence)
+        if interval is None and differences[0] in (-1, 0, 1):
+            # Without variance the number of tasks still bounds the difference, as if each had been attempted once.
+            equal, only_a, only_b = (differences.count(difference) for difference in (0, -1, 1))
+            interval = newcombe_paired(equal, only_a, only_b, 0, confidence)
     if interval is None:
         return None
     return Interval(interval.low, interval.high, 1 - rule.alpha, f"{interval.method}, repeated ({rule.looks} looks)")

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
+from agentbench.core.canonical import Json
 from agentbench.statistics.intervals import Interval
 from agentbench.statistics.power import ALPHA
 
@@ -202,9 +203,9 @@ class Decision:
         return self.blocks / self.planned_blocks
 
 
-def rule_json(rule: Rule) -> dict[str, object]:
+def rule_json(rule: Rule) -> dict[str, Json]:
     """Return the rule as it is recorded before the first attempt; `read_rule` is the inverse."""
-    value: dict[str, object] = {"rule": rule.name, "looks": rule.looks, "alpha": rule.alpha, "margin": rule.margin}
+    value: dict[str, Json] = {"rule": rule.name, "looks": rule.looks, "alpha": rule.alpha, "margin": rule.margin}
     if isinstance(rule, GroupSequential):
         futility = rule.futility
         value["spending"] = rule.spending.value

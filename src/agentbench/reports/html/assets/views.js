@@ -246,6 +246,8 @@ function comparisonView() {
   const rows = [];
   const span = (one) => (one ? `${pts(one.low)} to ${pts(one.high)}` : "no CI");
   const add = (name, one) => one && rows.push({ name, value: main.difference, low: one.low, high: one.high, stroke: "s-accent", tip: one.method, note: span(one) });
+  const looks = c.stopping && c.stopping.decision, adjusted = looks && looks.adjusted_interval;
+  add("adjusted for looks", adjusted);
   add(main.interval ? main.interval.method : "", main.interval);
   add("bootstrap over tasks", main.bootstrap);
   add("bootstrap over repositories", main.bootstrap_by_repository);
@@ -256,9 +258,10 @@ function comparisonView() {
   const t = main.contingency;
   const held = c.comparability;
   const heldLines = [...held.across_versions.map((x) => "Different contract versions: " + x), ...held.differences, ...held.deviations, ...(held.unknown ? ["Results from a CSV file do not state their contract and configuration."] : [])];
-  const numbers = facts([["A", pct(main.share_a)], ["B", pct(main.share_b)], ["p (McNemar mid-p)", main.mcnemar_mid_p === null ? "" : main.mcnemar_mid_p.toPrecision(3)], ["p (McNemar exact)", main.mcnemar_exact === null ? "" : main.mcnemar_exact.toPrecision(3)], ["p (sign-flip)", main.sign_flip === null ? "" : main.sign_flip.toPrecision(3)], ["cost", c.a.cost === null || c.b.cost === null ? "" : `A ${few(c.a.cost)}, B ${few(c.b.cost)} ${safe(c.cost_unit || "")}`], ["safety violations only in B", c.new_safety.join(", ")]]);
+  const numbers = facts([["A", pct(main.share_a)], ["B", pct(main.share_b)], ["p (adjusted for looks)", looks ? looks.adjusted_p.toPrecision(3) : ""], ["p (McNemar mid-p)", main.mcnemar_mid_p === null ? "" : main.mcnemar_mid_p.toPrecision(3)], ["p (McNemar exact)", main.mcnemar_exact === null ? "" : main.mcnemar_exact.toPrecision(3)], ["p (sign-flip)", main.sign_flip === null ? "" : main.sign_flip.toPrecision(3)], ["cost", c.a.cost === null || c.b.cost === null ? "" : `A ${few(c.a.cost)}, B ${few(c.b.cost)} ${safe(c.cost_unit || "")}`], ["safety violations only in B", c.new_safety.join(", ")]]);
   return h("div", { class: "stack" }, h("h1", { class: "vh" }, "Comparison"), comparisonHero(false),
     D.gate && card("Gate", "Exit code " + D.gate.exit_code + ": 0 holds, 1 fails, 2 undecided.", h("table", {}, h("tbody", {}, D.gate.conditions.map((one) => h("tr", {}, h("td", { class: "mono" }, one.name), h("td", {}, badge({ holds: "pass", fails: "fail", undecided: "error" }[one.verdict], one.verdict)), h("td", { class: "why" }, safe(one.why))))))),
+    c.stopping && h("div", { class: "note info" }, h("strong", {}, "Stopping rule: "), safe(c.stopping.rule_text), ". ", safe(c.stopping.decision_text || "The first look is not complete"), ". Other intervals and p-values are not adjusted for the looks."),
     h("div", { class: heldLines.length ? "note" : "note info" }, heldLines.length ? [h("strong", {}, "Comparability: "), safe(heldLines.join("; "))] : "Comparable: A and B have the same contracts, configuration class, seeds and harness version."),
     h("div", { class: "grid two" },
       card("B − A", (mde === null ? "Underpowered: no effect is reliably detectable." : `Minimum detectable effect: ${(mde * 100).toFixed(1)} points (grey band).`), forest(rows, { low: -edge, high: edge, zero: true, band: mde === null ? [-edge, edge] : [-mde, mde], label: "Difference of rates with confidence intervals", format: (v) => (v ? pts(v).replace(/\.0$/, "") : "0") }), numbers),
