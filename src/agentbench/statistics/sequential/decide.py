@@ -136,26 +136,25 @@ def _z_of(p_value: float) -> float:
 
 
 def _repeated_interval(rule: GroupSequential, pairs: Sequence[PairedTask], level: float) -> Interval | None:
-    """Compute the repeated confidence interval: the ordinary one at the nominal level of the look.
+    """Compute the repeated confidence interval: an ordinary one at the nominal level of the look.
 
-    All looks together cover the true difference with probability 1 - alpha (Jennison and Turnbull 1989).
+    All looks together cover the true difference with probability 1 - alpha (Jennison and Turnbull 1989). One attempt per
+    task: Newcombe. Repeats: Student's t with one task added that favours A and one that favours B, the adjustment of
+    Bonett and Price (2012) for paired proportions. Without it, few differing tasks understate the variance.
     """
-    confidence = 1 - level
-    if not pairs or confidence >= 1:
-        return Interval(-1.0, 1.0, 1 - rule.alpha, "not bounded at this look") if pairs else None
-    differences = [float(pair.difference) for pair in pairs]
+    if not pairs:
+        return None
+    confidence, overall = 1 - level, 1 - rule.alpha
+    if confidence >= 1:
+        return Interval(-1.0, 1.0, overall, "no bound at this look")
     if all(len(pair.a) == 1 for pair in pairs):
         table = contingency(pairs)
         interval = newcombe_paired(table.both, table.only_a, table.only_b, table.neither, confidence)
     else:
-        interval = mean_interval(differences, confidence)
-        if interval is None and differences[0] in (-1, 0, 1):
-            # Without variance the number of tasks still bounds the difference, as if each had been attempted once.
-            equal, only_a, only_b = (differences.count(difference) for difference in (0, -1, 1))
-            interval = newcombe_paired(equal, only_a, only_b, 0, confidence)
+        interval = mean_interval([*(float(pair.difference) for pair in pairs), -1.0, 1.0], confidence)
     if interval is None:
         return None
-    return Interval(interval.low, interval.high, 1 - rule.alpha, f"{interval.method}, repeated ({rule.looks} looks)")
+    return Interval(interval.low, interval.high, overall, f"{interval.method}, repeated over {rule.looks} looks")
 
 
 def _repeated_p(rule: GroupSequential, fractions: tuple[float, ...], p_value: float) -> float:

@@ -207,14 +207,13 @@ def _singles_inside(means_a: Floats, means_b: Floats, margin: float, confidence:
 
 
 def _means_inside(means_a: Floats, means_b: Floats, margin: float, confidence: float) -> Flags:
-    """Return where Student's interval over tasks lies inside the margin, or Newcombe's if no task differs."""
-    differences = means_b - means_a
+    """Return where the adjusted Student's interval over tasks lies inside the margin, with repeats."""
+    favours_a = np.full((len(means_a), 1), -1.0)
+    differences = np.concatenate([means_b - means_a, favours_a, -favours_a], axis=1)
     tasks = differences.shape[1]
-    centre, deviation = differences.mean(axis=1), differences.std(axis=1, ddof=1)
-    half = t_quantile(confidence, tasks - 1) * deviation / math.sqrt(tasks)
-    inside = (centre - half > -margin) & (centre + half < margin)
-    equal = ~differences.any(axis=1)
-    return np.where(equal, _newcombe_inside((tasks, 0, 0, 0), margin, confidence), inside & (deviation > 1e-12))
+    half = t_quantile(confidence, tasks - 1) * differences.std(axis=1, ddof=1) / math.sqrt(tasks)
+    centre = differences.mean(axis=1)
+    return np.asarray((centre - half > -margin) & (centre + half < margin))
 
 
 def _newcombe_inside(table: Sequence[float], margin: float, confidence: float) -> bool:
