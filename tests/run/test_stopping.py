@@ -16,6 +16,7 @@ from tests.run.test_interruption import wait_for
 
 pytestmark = [
     pytest.mark.end_to_end,
+    pytest.mark.timeout(600),  # up to thirty attempts on a busy machine
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
 ]
 
