@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin
 
-.PHONY: help demo test check docs bench bench-peers soak honest redteam conformance validate-suites wheel clean
+.PHONY: help demo test check docs bench bench-peers soak honest redteam sequential conformance validate-suites wheel clean
 
 help:
 	@echo 'make demo         validate the bundled tasks, run four agents (one cheats), grade and compare them'
@@ -16,6 +16,7 @@ help:
 	@echo 'make soak         kill and resume a run 200 times and check that nothing is lost, repeated or leaked (about ten minutes)'
 	@echo 'make honest       check that fixes, variants of them and independent solutions are accepted (an hour): ARGS="FOLDER…"'
 	@echo 'make redteam      grade every known cheat on both backends and show what stops it; ARGS="--ablate": without each layer'
+	@echo 'make sequential   simulate the error rates and the power of sequential comparisons (about five minutes)'
 	@echo 'make conformance  show each requirement as whole, partly or missing, with its tests'
 	@echo 'make validate-suites  validate every task in tasks/: baseline fails, reference passes, results are stable'
 	@echo 'make wheel        build dist/*.whl'
@@ -66,6 +67,10 @@ honest:
 redteam:
 	@scripts/bootstrap --sandbox
 	@$(PYTHON_BIN)/python -m tests.campaigns.redteam $(ARGS)
+
+sequential:
+	@scripts/bootstrap
+	@$(PYTHON_BIN)/python -m tests.campaigns.sequential $(ARGS)
 
 conformance:
 	@scripts/bootstrap --try-sandbox
