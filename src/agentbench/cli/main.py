@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("agentbench.cli.doctor", "Check what works on this machine."),
     "grade": ("agentbench.cli.grade", "Grade existing patches."),
     "init": ("agentbench.cli.init", "Create a suite with one commented task."),
+    "keys": ("agentbench.cli.keys", "Create and list the keys that sign runs."),
     "query": ("agentbench.cli.query", "Query records and events of runs with SQL."),
     "operator": ("agentbench.cli.operator", "List or answer questions of paused attempts."),
     "replay": ("agentbench.cli.replay", "Grade recorded patches again and compare the outcomes."),
@@ -42,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("agentbench.cli.runs", "List runs."),
     "schema": ("agentbench.cli.schema", "Print the JSON Schema of a file that you write."),
     "show": ("agentbench.cli.show", "Show a run or an attempt."),
+    "sign": ("agentbench.cli.sign", "Sign finished runs."),
     "suite": ("agentbench.cli.suite", "List suites."),
     "task": ("agentbench.cli.task", "Create, check and measure tasks."),
     "validate-tasks": (

@@ -25,7 +25,7 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.record.attempt_audit import AttemptAudit, AuditTerms, Recompute, audit_attempt
 from agentbench.record.attempt_folder import EVENTS, content
 from agentbench.record.kept_rules import RULES, kept_rules, name_matches_content
-from agentbench.record.naming import ATTEMPTS, RUN_JSON
+from agentbench.record.naming import ATTEMPTS, RUN_JSON, SIGNATURES
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
 from agentbench.trace.chain import BadLine, Line
 from agentbench.trace.events import (
@@ -176,7 +176,8 @@ class _RunAuditor:
 
     def _unsealed(self) -> tuple[str, ...]:
         """Return the files that no chain covers. Rule files are covered by their names, which are in the manifests."""
-        other = {entry.name for entry in self.path.iterdir()} - {RUN_JSON, EVENTS, ATTEMPTS, "tasks", RULES}
+        known = {RUN_JSON, EVENTS, ATTEMPTS, "tasks", RULES} | SIGNATURES
+        other = {entry.name for entry in self.path.iterdir()} - known
         rules = (self.path / RULES).iterdir() if (self.path / RULES).is_dir() else ()
         unknown = {f"{RULES}/{entry.name}" for entry in rules if not name_matches_content(entry)}
         return tuple(sorted(other | unknown))

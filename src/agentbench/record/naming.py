@@ -12,6 +12,10 @@ from agentbench.core.errors import InputError, RecordError
 RUN_JSON = "run.json"
 ATTEMPTS = "attempts.jsonl"
 REPORT = "report_summary.md"
+SIGNATURE = "signature.dsse.json"
+RETENTION_SIGNATURE = "retention.dsse.json"
+"""Signature over a run that was reduced after it was signed."""
+SIGNATURES = frozenset({SIGNATURE, RETENTION_SIGNATURE})
 NAME_LENGTH = 60
 
 

@@ -1,0 +1,142 @@
+"""Trust: which keys may sign runs, under which names, and when.
+
+A trust file (YAML or JSON) lists keys:
+
+    keys:
+      - name: Ada Lovelace
+        key: ssh-ed25519 AAAA…
+        valid_from: 2026-01-01      # optional; whole days, UTC
+        valid_until: 2026-12-31     # optional
+        revoked: 2026-06-01         # optional: no signature of this key counts any more
+        reason: laptop stolen       # optional, of the revocation
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentbench.contract.schema_problems import validate_document
+from agentbench.contract.yaml_document import parse_document
+from agentbench.core.errors import ContractError, InputError
+from agentbench.core.text import printable
+from agentbench.signing.keys import KEY_TYPE, PublicKey, find_key, keys_folder, parse_public
+
+TRUST = "AB_TRUST"
+"""Variable with the trust file that reports use."""
+TRUST_FILE = "trust.yaml"
+MAX_TRUST_BYTES = 4 * 1024 * 1024
+EXAMPLE = 'keys: [{name: Ada, key: "ssh-ed25519 AAAA…", valid_until: 2026-12-31}]'
+
+
+class TrustedKey(BaseModel):
+    """One key of a trust file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = Field(min_length=1, max_length=200)
+    key: str = Field(max_length=2000)
+    valid_from: date | None = None
+    valid_until: date | None = None
+    revoked: date | None = None
+    reason: str = ""
+
+    def objection(self, signed_at: str) -> str:
+        """Return why a signature of this time does not count; empty if it does.
+
+        The time is the signer's claim. Whoever has the key can claim an earlier one, so a revoked key never counts.
+        """
+        if self.revoked is not None:
+            return f"the key of {self.name} was revoked on {self.revoked}" + (f" ({self.reason})" * bool(self.reason))
+        try:
+            day = datetime.fromisoformat(signed_at).astimezone(UTC).date()
+        except ValueError:
+            return "the time of the signature cannot be read"
+        if self.valid_from is not None and day < self.valid_from:
+            return f"signed on {day}, but the key of {self.name} is valid from {self.valid_from}"
+        if self.valid_until is not None and day > self.valid_until:
+            return f"signed on {day}, but the key of {self.name} expired on {self.valid_until}"
+        return ""
+
+
+class TrustFile(BaseModel):
+    """`trust.yaml`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    keys: tuple[TrustedKey, ...] = Field(min_length=1, max_length=1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Keys that may sign, and where they come from."""
+
+    source: str
+    keys: tuple[tuple[PublicKey, TrustedKey], ...]
+
+
+def read_trust(text: str, folder: Path) -> Trust:
+    """Return the trust that `--signed-by` names: a public key, a file with one, a trust file, or a key of the folder.
+
+    Raises:
+        InputError: it is none of these, or invalid.
+    """
+    if text.startswith((KEY_TYPE, "-----BEGIN ")):
+        return _single(parse_public(text.encode()), "the given key")
+    path = Path(text)
+    if path.is_file():
+        return read_trust_file(path)
+    if "/" in text or text.endswith((".yaml", ".yml", ".json", ".pub", ".pem")):
+        raise InputError(f"{printable(text[:200])} does not exist", remedy="give a public key, or a trust file")
+    return _single(find_key(text, folder).public, text)
+
+
+def read_trust_file(path: Path) -> Trust:
+    """Read a trust file, or a file with one public key.
+
+    Raises:
+        InputError: it is neither.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_TRUST_BYTES)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    if data.lstrip().startswith((KEY_TYPE.encode(), b"-----BEGIN ")):
+        try:
+            return _single(parse_public(data), str(path))
+        except InputError as error:
+            raise InputError(f"{path}: {error.message}", remedy=error.remedy) from None
+    validated = validate_document(parse_document(data, str(path)), TrustFile)
+    if validated.problems or validated.model is None:
+        problems = tuple(map(str, validated.problems))
+        raise ContractError(f"{path} is not a trust file", problems=problems, remedy=f"example: {EXAMPLE}")
+    return Trust(str(path), tuple(_entry(path, number, key) for number, key in enumerate(validated.model.keys, 1)))
+
+
+def default_trust(env: Mapping[str, str] | None = None) -> Trust | None:
+    """Return the trust file of reports: $AB_TRUST, or `trust.yaml` in the key folder. None if there is none.
+
+    Raises:
+        InputError: the file is invalid.
+    """
+    env = os.environ if env is None else env
+    if env.get(TRUST):
+        return read_trust_file(Path(env[TRUST]))
+    path = keys_folder(env) / TRUST_FILE
+    return read_trust_file(path) if path.is_file() else None
+
+
+def _entry(path: Path, number: int, entry: TrustedKey) -> tuple[PublicKey, TrustedKey]:
+    try:
+        return parse_public(entry.key.encode(), entry.name), entry
+    except InputError as error:
+        raise InputError(f"{path}: key {number} ({entry.name}): {error.message}", remedy=error.remedy) from None
+
+
+def _single(key: PublicKey, source: str) -> Trust:
+    name = key.name or key.key_id
+    return Trust(source, ((key, TrustedKey(name=name, key=key.text)),))
