@@ -25,6 +25,7 @@ from agentbench.run.study import Again, Study, StudyResult, check_study, planned
 
 if TYPE_CHECKING:
     from agentbench.cli.fail_on import Condition
+    from agentbench.signing.keys import SigningKey
 
 
 def make_request(
@@ -74,11 +75,13 @@ def run_or_estimate(tasks: Sequence[LoadedTask], request: RunRequest, options: R
     open_executor(request.executor, request.workers)  # rejects an unknown executor, also for a dry run
     rows = plan_attempts(tasks, request)
     require_agents(rows)
+    key = run_key(options)
     if options["dry_run"]:
         check_study(rows, request, Progress(quiet=as_json))
         print_estimate(estimate(rows, request), as_json=as_json)
         return 0
-    return finish(run_rows(rows, request, quiet=as_json), conditions, as_json=as_json)
+    result = run_rows(rows, request, quiet=as_json)
+    return finish(result, conditions, key, as_json=as_json)
 
 
 def run_rows(
@@ -149,14 +152,36 @@ def _write_summary(study: Study, run: Path) -> None:
         write_summary(run)
 
 
-def finish(result: StudyResult, conditions: Sequence[Condition], *, as_json: bool) -> int:
-    """Print the result and return the exit code."""
-    print_result(result, as_json=as_json)
+def run_key(options: RunOptions) -> SigningKey | None:
+    """Load the key of `--sign` before anything runs, because it may be missing or need a passphrase."""
+    if options["sign"] is None:
+        return None
+    from agentbench.cli.keys import signing_key
+
+    return signing_key(options["sign"])
+
+
+def finish(
+    result: StudyResult, conditions: Sequence[Condition], key: SigningKey | None = None, *, as_json: bool
+) -> int:
+    """Sign the runs if there is a key, print the result, and return the exit code."""
+    try:
+        if key is not None:
+            _sign(result.runs, key)
+    finally:
+        print_result(result, as_json=as_json)
     for path, repeatable in result.repeatable().items():
         print_unfinished(path, repeatable)
     if result.exit_code:
         click.echo("No attempt has a result; the reasons are above and in `ab show`.", err=True)
     return exit_code(result, conditions)
+
+
+def _sign(runs: Sequence[Path], key: SigningKey) -> None:
+    from agentbench.cli.sign import sign_runs
+
+    for signed in sign_runs(runs, key):
+        click.echo(f"Signed with {signed['name']} ({signed['key_id']}): {signed['run_dir']}", err=True)
 
 
 def exit_code(result: StudyResult, conditions: Sequence[Condition]) -> int:

@@ -163,6 +163,13 @@ run_options = stack(
     click.option(
         "--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Folder for run directories."
     ),
+    click.option(
+        "--sign",
+        metavar="[KEY]",
+        is_flag=False,
+        flag_value="",
+        help="Sign the run when it ends: name of a key, or a key file [default: $AB_SIGNING_KEY].",
+    ),
     json_option,
 )
 
@@ -196,6 +203,7 @@ class RunOptions(TypedDict):
     sandbox: str
     fresh_setup: bool
     out: Path
+    sign: str | None
     as_json: bool
 
 

@@ -25,6 +25,7 @@ Examples:
   ab run --suite mine --variant a --variant b --repeats 3 --stop-when decided --margin 0.1
   ab run --failed-of latest --agent reference
   ab run --resume latest
+  ab run --suite mine --agent noop --sign ada
 """
 
 
@@ -64,15 +65,16 @@ def command(
     import dataclasses
 
     from agentbench.cli.fail_on import parse
-    from agentbench.cli.launch import finish, make_request, run_or_estimate
+    from agentbench.cli.launch import finish, make_request, run_key, run_or_estimate
 
     as_json = options["as_json"]
     choices = cli_choices(options)
     if resume is not None:
         request = make_request(suite or "", options, choices, tasks_dir=str(tasks_dir.absolute()), variants=variants)
         conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
+        key = run_key(options)
         result = _resumed(resume, request, dry=options["dry_run"], quiet=as_json)
-        sys.exit(finish(result, conditions, as_json=as_json))
+        sys.exit(finish(result, conditions, key, as_json=as_json))
     selected = select_tasks(
         SelectionOptions(suite=suite, tasks_dir=tasks_dir, tasks=tasks, strata=strata, failed_of=failed_of, limit=limit)
     )
@@ -138,6 +140,7 @@ _FREE = frozenset(
         "as_json",
         "dry_run",
         "out",
+        "sign",
         "task_usd",
         "total_usd",
         "model_patience",

@@ -52,6 +52,7 @@ def command(run: Path, *, task: str | None, repeat: int | None, page: Path | Non
         value = {
             "run_dir": str(opened.path),
             "altered": seals_json(opened)["altered"],
+            "signature": opened.signature or None,
             "summary": summary_json(summarise(opened)),
             "attempts": [record.model_dump(mode="json") for record in records],
         }

@@ -70,6 +70,7 @@ def run_card(summary: Summary) -> str:
         ("cost", ", ".join(f"{amount(costs.total)} {costs.unit}" for costs in summary.spending)),
         ("overruns", f"{plural(overruns, 'attempt')} above the cost cap" if overruns else ""),
         ("deviations", "; ".join(summary.deviations)),
+        ("signature", run.signature),
     )
     if run.rows:
         truncated = len(run.rows) > MAX_ATTEMPTS
@@ -126,6 +127,7 @@ def attempt_card(record: AttemptRecord, run: Run) -> str:
         ("progress", _progress(record)),
         ("score", _score(record)),
         ("commands", _commands(record)),
+        ("signature", run.signature),
     )
     lines += _labelled(*(("review", reason) for reason in review_lines(record, folder)))
     gates = [(GATE_NAMES[gate], result.outcome, plain(result.why)) for gate, result in sorted(record.gates.items())]

@@ -17,6 +17,7 @@ from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
 from agentbench.record.seals import AlteredRecord, SealCheck, altered_evidence
 from agentbench.reports.csv_results import read_deviations, read_results
 from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
+from agentbench.reports.signature import RunSignature, read_signature
 from agentbench.statistics.comparability import Identity
 from agentbench.statistics.trials import Trial
 
@@ -43,6 +44,8 @@ class Run:
     """The seals of its attempts."""
     meta: Mapping[str, Json] = field(default_factory=dict)
     """The content of `run.json`."""
+    signature: str = ""
+    """Who signed the run; empty while it is not closed."""
 
     def mark(self, line: str, name: str = "") -> str:
         """Return the first line of a report, preceded by what was altered. `name` tells one of several runs."""
@@ -151,19 +154,21 @@ def open_run(path: Path) -> Run:
             msg = f"{folder} was recorded by a newer version: schema_version {version}, supported is {SCHEMA_VERSION}"
             raise InputError(msg, remedy="upgrade agentbench-harness")
         records = read_rows(folder)
+        seals = records.seals
+        signature = read_signature(folder) if seals.closed else RunSignature("")
     except RecordError as error:
         raise InputError(error.message, remedy=VERIFY) from error
-    seals = records.seals
     return Run(
         folder,
         str(run.meta.get("run_id", "")),
         str(run.meta.get("suite", "")),
         records.finals,
         records.superseded,
-        seals.altered(),
+        (*seals.altered(), *signature.altered),
         frozenset(seals.not_sealed_yet() if seals.present else (row.attempt_id for row in records.finals)),
         seals if seals.present else None,
         run.meta,
+        signature.line,
     )
 
 

@@ -421,10 +421,11 @@ def as_json(summary: Summary) -> dict[str, Json]:
 
 
 def seals_json(run: Run) -> dict[str, Json]:
-    """Return the records that differ from their seals, and those without one."""
+    """Return the records that differ from their seals, those without one, and who signed the run."""
     return {
         "altered": [{"place": place, "attempt_id": attempt_id, "why": why} for place, attempt_id, why in run.altered],
         "not_sealed": sorted(run.unsealed),
+        "signature": run.signature or None,
     }
 
 

@@ -53,6 +53,7 @@ def as_markdown(summary: Summary) -> str:
     lines = [f"# {decision(summary)}", ""]
     lines += [f"Run {code(run.path.name)}, suite {code(run.suite)}, {_method(run.rows)}"]
     lines += [f"{plural(rates.attempts, 'attempt')} at {plural(rates.tasks, 'task')}{_superseded(run)}.", ""]
+    lines += [f"Signature: {code(run.signature)}.", ""] if run.signature else []
     lines += [*_rate_table(summary), "", COUNTING, ""]
     sections = (
         ("Protocol deviations", [f"- {code(text)}" for text in summary.deviations]),

@@ -38,7 +38,8 @@ function runCard(run) {
     h("div", { class: "big num" }, c.share === null ? "–" : pct(c.share)),
     h("div", { class: "sub" }, c.total ? `${c.count} of ${c.total} passed` : "no scorable attempts", c.interval ? ` · 95% CI ${pct(c.interval.low)} to ${pct(c.interval.high)}` : ""),
     h("div", { class: "sub" }, plural(run.tasks, "task") + " · " + plural(run.attempts, "attempt") + (invalid.count ? " · " + invalid.count + " invalid" : "")),
-    h("div", { class: "small", style: { color: "var(--ink-2)" } }, "agent " + safe(run.agents.join(", ")) + (run.models.length ? " · " + safe(run.models.join(", ")) : "")));
+    h("div", { class: "small", style: { color: "var(--ink-2)" } }, "agent " + safe(run.agents.join(", ")) + (run.models.length ? " · " + safe(run.models.join(", ")) : "")),
+    run.signature && h("div", { class: "small", style: { color: "var(--ink-2)" } }, safe(run.signature)));
 }
 
 function ratesCard() {
