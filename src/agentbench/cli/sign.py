@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FILE, RUN, json_option
+from agentbench.cli.options import FILE, FOLDER, RUN, json_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,12 +31,18 @@ statement. Continuing or retrying the run makes the signature stale; sign again 
 @click.argument("runs", nargs=-1, required=True, type=RUN)
 @click.option("--key", default="", help="Name of a key, or a key file [default: $AB_SIGNING_KEY].")
 @click.option("--registration", type=FILE, help="Registration of the study; the signature covers its digest.")
+@click.option("--witness", type=FOLDER, help="Also append the run to this log: a folder, or a git repository.")
 @json_option
-def command(runs: tuple[Path, ...], *, key: str, registration: Path | None, as_json: bool) -> None:
+def command(
+    runs: tuple[Path, ...], *, key: str, registration: Path | None, witness: Path | None, as_json: bool
+) -> None:
     """Sign finished runs, so that others can tell whether they were changed."""
     from agentbench.cli.keys import signing_key
 
-    signed = sign_runs(runs, signing_key(key), registration=registration)
+    signer = signing_key(key)
+    signed = sign_runs(runs, signer, registration=registration)
+    if witness is not None:
+        _append_to_witness(witness, runs, signer)
     if as_json:
         click.echo(json.dumps({"signed": signed}, indent=2))
         return
@@ -64,3 +70,11 @@ def sign_runs(runs: Sequence[Path], key: SigningKey, registration: Path | None =
             }
         )
     return signed
+
+
+def _append_to_witness(place: Path, runs: Sequence[Path], key: SigningKey) -> None:
+    from agentbench.signing.witness import witness_run
+
+    for run in runs:
+        entry = witness_run(place, run, key)
+        click.echo(f"Entry {entry.seq} of the witness log {place}: {entry.name}", err=True)

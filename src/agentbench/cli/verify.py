@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from agentbench.cli.options import RUN, json_option
+from agentbench.cli.options import FOLDER, RUN, json_option
 
 if TYPE_CHECKING:
     from agentbench.record.audit import RunReport
     from agentbench.signing.run_signature import SignatureCheck
+    from agentbench.signing.trust import Trust
+    from agentbench.trace.verify import Problem
 
-DECISIONS = {
-    "not signed": "NOT SIGNED",
-    "stale": "STALE",
-    "reduced": "REDUCED",
-    "not trusted": "NOT TRUSTED",
-    "altered": "ALTERED",
-}
-"""First words for a run that is consistent in itself, by the state of its signature."""
 MAX_SHOWN = 20
 """Maximum number of problems printed; `--json` has all."""
 
@@ -29,6 +24,7 @@ Examples:
   ab verify artifacts/runs/2026-…__demo__baseline__none
   ab verify RUN --expect-head sha256:…
   ab verify RUN --signed-by trust.yaml
+  ab verify artifacts/runs --signed-by trust.yaml --witness ../witness
   ab verify RUN --json
 
 The first line is VERIFIED, ALTERED with the first difference found, or INCOMPLETE if the run was never closed. With
@@ -38,49 +34,102 @@ that could not be recomputed and files that no hash chain covers.
 
 
 @click.command(epilog=EPILOG)
-@click.argument("run", type=RUN)
+@click.argument("run", type=RUN, required=False)
 @click.option("--expect-head", metavar="DIGEST", help="Expected head of the run's hash chain.")
 @click.option(
     "--signed-by",
     metavar="KEY",
     help="Require a signature: a public key, a file with one, a trust file, or the name of a key.",
 )
+@click.option("--witness", type=FOLDER, help="Require the run in this witness log: a folder, or a git repository.")
 @json_option
-def command(run: Path, *, expect_head: str | None, signed_by: str | None, as_json: bool) -> None:
-    """Verify every hash chain, digest and verdict of a run directory, and its signature."""
-    from agentbench.record.audit import verify_run
-    from agentbench.record.recompute import recompute
+def command(
+    run: Path | None, *, expect_head: str | None, signed_by: str | None, witness: Path | None, as_json: bool
+) -> None:
+    """Verify every hash chain, digest and verdict of a run directory, and its signature.
 
-    report = verify_run(run, recompute=recompute, expect_head=expect_head)
-    signature = _check_signature(run, signed_by)
-    click.echo(_as_json(report, signature) if as_json else _as_text(report, signature))
-    if not report.ok or signature.problems:
+    With --witness, RUN may be a folder of runs [default: artifacts/runs]: then no run of the log may be missing.
+    """
+    if run is None and witness is None:
+        raise click.UsageError("Give a run, such as `latest`.")
+    trust = _trust(signed_by)
+    if witness is not None and (run is None or _is_folder_of_runs(run)):
+        from agentbench.cli.verify_runs import verify_runs
+
+        text, ok = verify_runs(run, witness, trust, as_json=as_json)
+    else:
+        verification = verify(cast("Path", run), trust, expect_head=expect_head, witness=witness)
+        text, ok = _as_json(verification) if as_json else _as_text(verification), not verification.problems
+    click.echo(text)
+    if not ok:
         raise click.exceptions.Exit(1)
 
 
-def _check_signature(run: Path, signed_by: str | None) -> SignatureCheck:
-    """Check the signature. Without --signed-by, only one that does not match the run is a problem."""
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A run compared with itself, with its signature and with the witness log."""
+
+    report: RunReport
+    signature: SignatureCheck
+    witness: tuple[Problem, ...] = ()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return (*self.report.problems, *self.signature.problems, *self.witness)
+
+    @property
+    def decision(self) -> str:
+        if not self.report.ok:
+            return self.report.decision
+        return str(self.signature.state) if self.signature.problems else "altered" if self.witness else "verified"
+
+    def headline(self) -> str:
+        """Return the decision and its main reason."""
+        if self.report.ok and self.problems:
+            return f"{self.decision.upper()} {self.problems[0]}"
+        signer = f", signed by {self.signature.signer}" if self.report.ok and self.signature.ok else ""
+        return headline(self.report) + signer
+
+
+def headline(report: RunReport) -> str:
+    """Return the decision about a run without its signature, and the main reason."""
+    return f"VERIFIED: {_counts(report)}" if report.ok else f"{report.decision.upper()} {report.problems[0]}"
+
+
+def verify(
+    run: Path, trust: Trust | None, *, expect_head: str | None = None, witness: Path | None = None
+) -> Verification:
+    """Verify a run. Without `trust`, only a signature that does not match the run is a problem."""
     from dataclasses import replace
 
-    from agentbench.signing.keys import keys_folder
+    from agentbench.record.audit import verify_run
+    from agentbench.record.recompute import recompute
     from agentbench.signing.run_signature import State, verify_signature
-    from agentbench.signing.trust import default_trust, read_trust
+    from agentbench.signing.trust import default_trust
 
-    if signed_by is not None:
-        return verify_signature(run, read_trust(signed_by, keys_folder()))
-    check = verify_signature(run, default_trust())
-    return check if check.state is State.ALTERED else replace(check, problems=())
+    report = verify_run(run, recompute=recompute, expect_head=expect_head)
+    signature = verify_signature(run, trust or default_trust())
+    if trust is None and signature.state is not State.ALTERED:
+        signature = replace(signature, problems=())
+    if witness is None:
+        return Verification(report, signature)
+    from agentbench.signing.witness import open_witness, witness_problems
+
+    return Verification(report, signature, tuple(witness_problems(open_witness(witness, trust), [run])))
 
 
-def headline(report: RunReport, signature: SignatureCheck | None = None) -> str:
-    """Return the decision and its main reason."""
-    if not report.ok:
-        first = report.problems[0]
-        return f"{report.decision.upper()} {first.kind}: {first.place}: {first.message}"
-    if signature is not None and signature.problems:
-        first = signature.problems[0]
-        return f"{DECISIONS[signature.state]} {first.kind}: {first.place}: {first.message}"
-    return f"VERIFIED: {_counts(report)}" + (f", signed by {signature.signer}" if signature and signature.ok else "")
+def _trust(signed_by: str | None) -> Trust | None:
+    if signed_by is None:
+        return None
+    from agentbench.signing.keys import keys_folder
+    from agentbench.signing.trust import read_trust
+
+    return read_trust(signed_by, keys_folder())
+
+
+def _is_folder_of_runs(folder: Path) -> bool:
+    """Return whether this is a folder that can contain runs. All of them may have been removed."""
+    return folder.is_dir() and not (folder / "run.json").exists() and not (folder / "events.jsonl").exists()
 
 
 def _counts(report: RunReport) -> str:
@@ -89,15 +138,16 @@ def _counts(report: RunReport) -> str:
     return f"{attempts}, {report.events} events, {verdicts} recomputed"
 
 
-def _as_text(report: RunReport, signature: SignatureCheck) -> str:
+def _as_text(verification: Verification) -> str:
     from agentbench.core.text import printable
 
-    lines = [headline(report, signature)]
-    further = (*report.problems, *signature.problems)[1:]
+    report, signature = verification.report, verification.signature
+    lines = [verification.headline()]
+    further = verification.problems[1:]
     lines += [f"  {problem}" for problem in further[:MAX_SHOWN]]
     if len(further) > MAX_SHOWN:
         lines.append(f"  and {len(further) - MAX_SHOWN} more (see --json)")
-    if not report.ok or signature.problems:
+    if verification.problems:
         lines.append(f"  checked {_counts(report)}")
     lines += _signature_lines(signature)
     lines += [f"  note: {note}" for note in report.notes[:MAX_SHOWN]]
@@ -129,14 +179,14 @@ def _uncovered(report: RunReport, signature: SignatureCheck) -> list[str]:
     return list(signature.added if signature.ok else report.unsealed)
 
 
-def _as_json(report: RunReport, signature: SignatureCheck) -> str:
+def _as_json(verification: Verification) -> str:
     import json
 
-    problems = [*report.problems, *signature.problems]
+    report, problems = verification.report, verification.problems
     value = {
         "run_dir": str(report.path),
         "ok": not problems,
-        "decision": str(signature.state) if report.ok and signature.problems else report.decision,
+        "decision": verification.decision,
         "first_problem": str(problems[0]) if problems else None,
         "problems": [
             {"kind": problem.kind, "place": problem.place, "message": problem.message} for problem in problems
@@ -149,6 +199,6 @@ def _as_json(report: RunReport, signature: SignatureCheck) -> str:
         "recomputed": report.recomputed,
         "not_recomputed": list(report.skipped),
         "not_sealed": list(report.unsealed),
-        "signature": signature.as_json(),
+        "signature": verification.signature.as_json(),
     }
     return json.dumps(value, ensure_ascii=True, indent=2)

@@ -207,12 +207,12 @@ def _check_signed(run: Path, signed: _Signed, trust: Trust | None, *, attempts: 
     signer, objection = _signer(signed, trust)
     followed = _follow(run, signed, attempts=attempts)
     base = SignatureCheck(State.VALID, signer=signer, statement=signed.statement, added=_later_files(run))
-    if followed.altered and not (objection and trust):
-        return replace(base, state=State.ALTERED, why=str(followed.altered[0]), problems=followed.altered)
-    if objection:
+    if objection and trust:
         return _untrusted(base, SIGNATURE, objection)
+    if followed.altered:
+        return replace(base, state=State.ALTERED, why=str(followed.altered[0]), problems=followed.altered)
     if not followed.later:
-        return base
+        return _untrusted(base, SIGNATURE, objection) if objection else base
     if followed.reduced:
         return _check_reduction(run, trust, base)
     why = f"the run was continued after it was signed ({followed.later[0]}); sign it again with `ab sign`"

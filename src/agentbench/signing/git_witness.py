@@ -1,0 +1,111 @@
+"""The witness log on a branch of a git repository. Every entry is a commit; the checked out branch is never touched.
+
+The branch moves only if nobody else moved it meanwhile, so processes on one repository do not lose entries. Push the branch to a
+server that refuses forced pushes, and nobody who can write here can cut off its end.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentbench.core.errors import InputError
+from agentbench.signing.witness import LOG, Add, Entry
+from agentbench.trace.verify import Problem
+from agentbench.workspace.source.host_git import HostGit
+
+BRANCH = "refs/heads/agentbench-witness"
+ATTEMPTS = 100
+_OVERRIDES = {"core.hooksPath": "/dev/null", "core.fsmonitor": "false", "core.logAllRefUpdates": "true"}
+"""Settings that the repository's own configuration cannot change."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    git: HostGit
+    folder: Path
+
+    def output(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
+        return self.git.run_checked(
+            self.folder, *arguments, error=InputError, stdin=stdin, env={**_configuration(), **(env or {})}
+        )
+
+    def tip(self) -> str:
+        """Return the last commit of the branch, or an empty string if there is none."""
+        done = self.git.run(self.folder, "rev-parse", "--verify", "--quiet", BRANCH, env=_configuration())
+        return done.stdout.kept.decode().strip() if done.ok else ""
+
+    def log(self, commit: str) -> bytes:
+        return self.output("cat-file", "blob", f"{commit}:{LOG}") if commit else b""
+
+    def move(self, old: str, new: str) -> bool:
+        """Move the branch if it still is at `old`."""
+        expected = old or "0" * 40
+        return self.git.run(self.folder, "update-ref", BRANCH, new, expected, env=_configuration()).ok
+
+
+def append_commit(place: Path, add: Add) -> Entry:
+    """Commit one more entry to the branch.
+
+    Raises:
+        InputError: the log is broken, or the repository cannot be written.
+    """
+    with _repository(place) as repository:
+        for _ in range(ATTEMPTS):
+            tip = repository.tip()
+            data = repository.log(tip)
+            line, entry = add(data)
+            blob = repository.output("hash-object", "-w", "--stdin", stdin=data + line + b"\n").decode().strip()
+            tree = repository.output("mktree", stdin=f"100644 blob {blob}\t{LOG}\n".encode()).decode().strip()
+            parent = ["-p", tip] if tip else []
+            message = f"Witness {entry.name}\n\nrun {entry.run_id}\nhead {entry.head}\n"
+            commit = repository.output("commit-tree", tree, *parent, stdin=message.encode(), env=_author(entry))
+            if repository.move(tip, commit.decode().strip()):
+                return entry
+    raise InputError(f"{place}: the branch {BRANCH} is moved by others all the time; try again")
+
+
+def committed_log(place: Path) -> tuple[bytes, Problem | None]:
+    """Return the log of the last commit, and the first commit that did more than append to it.
+
+    Raises:
+        InputError: the repository has no such branch.
+    """
+    with _repository(place) as repository:
+        tip = repository.tip()
+        if not tip:
+            msg = f"{place} has no branch {BRANCH.removeprefix('refs/heads/')}"
+            raise InputError(
+                msg, remedy="`ab sign RUN --witness DIR` creates it; fetch it from the server if it is there"
+            )
+        before = b""
+        for commit in repository.output("rev-list", "--reverse", "--first-parent", tip).decode().split():
+            data = repository.log(commit)
+            if not data.startswith(before):
+                return data, Problem("changed", LOG, f"commit {commit[:12]} changed earlier lines of the log")
+            before = data
+        return before, None
+
+
+@contextmanager
+def _repository(place: Path) -> Iterator[_Repository]:
+    folder = place / ".git" if (place / ".git").is_dir() else place
+    if (place / ".git").is_file():
+        raise InputError(f"{place} is a linked work tree", remedy="give the main work tree, or a bare repository")
+    with tempfile.TemporaryDirectory(prefix="agentbench-git-") as home:
+        yield _Repository(HostGit(Path(home)), folder.absolute())
+
+
+def _configuration() -> dict[str, str]:
+    values = {"GIT_CONFIG_COUNT": str(len(_OVERRIDES))}
+    for number, (key, value) in enumerate(_OVERRIDES.items()):
+        values |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return values
+
+
+def _author(entry: Entry) -> dict[str, str]:
+    person = {"NAME": "agentbench witness", "EMAIL": "witness@localhost", "DATE": entry.witnessed_at}
+    return {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in person.items()}
