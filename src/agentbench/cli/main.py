@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("agentbench.cli.completion", "Print the completion script of a shell."),
     "demo": ("agentbench.cli.demo", "Run a complete evaluation on bundled tasks."),
     "doctor": ("agentbench.cli.doctor", "Check what works on this machine."),
+    "export-run": ("agentbench.cli.export_run", "Write a run as one file that others can verify."),
     "grade": ("agentbench.cli.grade", "Grade existing patches."),
     "init": ("agentbench.cli.init", "Create a suite with one commented task."),
     "keys": ("agentbench.cli.keys", "Create and list the keys that sign runs."),

@@ -27,12 +27,23 @@ class RunType(click.ParamType[Path]):
 
     name = "RUN"
 
+    def __init__(self, *, bundles: bool = False) -> None:
+        """`bundles`: also accept a share bundle, which is read in a temporary folder until the command ends."""
+        self._bundles = bundles
+
     def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if isinstance(value, Path):
             return value
         from agentbench.record.find_run import find_run
 
-        return find_run(value)
+        path = find_run(value)
+        if not self._bundles or ctx is None or not path.is_file():
+            return path
+        from agentbench.record.bundle import open_bundle
+
+        run = ctx.with_resource(open_bundle(path))
+        ctx.meta.setdefault(_BUNDLES, {})[run] = path
+        return run
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
@@ -45,6 +56,14 @@ class RunType(click.ParamType[Path]):
 
 
 RUN = RunType()
+RUN_OR_BUNDLE = RunType(bundles=True)
+_BUNDLES = "agentbench.bundles"
+
+
+def given_path(run: Path) -> Path:
+    """Return the path that the user gave: the bundle of a run that was read from one."""
+    bundles: dict[Path, Path] = click.get_current_context().meta.get(_BUNDLES, {})
+    return bundles.get(run, run)
 
 
 class Amount(click.FloatRange):

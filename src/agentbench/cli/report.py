@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FILE, RUN, json_option
+from agentbench.cli.options import FILE, RUN_OR_BUNDLE, given_path, json_option
 
 if TYPE_CHECKING:
     from agentbench.reports.gate import GateVerdict
@@ -64,8 +64,8 @@ def command() -> None:
 
 
 @command.command("summary", epilog=SUMMARY_EPILOG)
-@click.argument("runs", nargs=-1, type=RUN)
-@click.option("--run", "more_runs", multiple=True, type=RUN, help="The same as RUNS.")
+@click.argument("runs", nargs=-1, type=RUN_OR_BUNDLE)
+@click.option("--run", "more_runs", multiple=True, type=RUN_OR_BUNDLE, help="The same as RUNS.")
 @click.option(
     "--format",
     "form",
@@ -94,6 +94,8 @@ def summary(runs: tuple[Path, ...], *, more_runs: tuple[Path, ...], form: str, o
     if out is not None and form != "html":
         raise InputError(f"--out needs --format html; {form} is printed to stdout")
     if form == "html":
+        if out is None and given_path(run_dirs[0]) != run_dirs[0]:
+            raise InputError("--format html needs --out if the run is a bundle")
         _write_page(list(map(open_run, run_dirs)), None, out)
         return
     # The summary creates no reference cycles; collecting garbage over 100,000 rows would only take time.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FILE, RUN, json_option
+from agentbench.cli.options import FILE, RUN_OR_BUNDLE, given_path, json_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,23 +21,26 @@ Examples:
   ab show RUN --task toy-median
   ab show RUN --task toy-median --repeat 2 --json
   ab show RUN --task toy-median --html attempt.html
+  ab show run.tar.zst
 """
 
 
 @click.command(epilog=EPILOG)
-@click.argument("run", type=RUN)
+@click.argument("run", type=RUN_OR_BUNDLE)
 @click.option("--task", metavar="ID", help="Show the attempts at this task.")
 @click.option("--repeat", type=click.IntRange(1), help="Show only this repeat (with --task).")
 @click.option("--html", "page", type=FILE, help="Write the attempt as a self-contained page (with --task).")
 @json_option
 def command(run: Path, *, task: str | None, repeat: int | None, page: Path | None, as_json: bool) -> None:
     """Show a run, or with --task the attempts at one task. The first line is the verdict."""
+    from dataclasses import replace
+
     from agentbench.reports.card import attempt_card, run_card, select
     from agentbench.reports.sources import open_run
     from agentbench.reports.summary import as_json as summary_json
     from agentbench.reports.summary import seals_json, summarise
 
-    opened = open_run(run)
+    opened = replace(open_run(run), given=str(given_path(run)))
     records = select(opened, task, repeat)
     # A run with one attempt shows that attempt instead of a table with one row, unless the run may have had others.
     full = task is not None or repeat is not None or (len(opened.rows) == 1 and not opened.mark(""))
@@ -50,7 +53,7 @@ def command(run: Path, *, task: str | None, repeat: int | None, page: Path | Non
         import json
 
         value = {
-            "run_dir": str(opened.path),
+            "run_dir": opened.given,
             "altered": seals_json(opened)["altered"],
             "signature": opened.signature or None,
             "summary": summary_json(summarise(opened)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from agentbench.cli.options import FOLDER, RUN, json_option
+from agentbench.cli.options import FOLDER, RUN_OR_BUNDLE, given_path, json_option
 
 if TYPE_CHECKING:
     from agentbench.record.audit import RunReport
@@ -25,6 +25,7 @@ Examples:
   ab verify RUN --expect-head sha256:…
   ab verify RUN --signed-by trust.yaml
   ab verify artifacts/runs --signed-by trust.yaml --witness ../witness
+  ab verify run.tar.zst --signed-by trust.yaml
   ab verify RUN --json
 
 The first line is VERIFIED, ALTERED with the first difference found, or INCOMPLETE if the run was never closed. With
@@ -34,7 +35,7 @@ that could not be recomputed and files that no hash chain covers.
 
 
 @click.command(epilog=EPILOG)
-@click.argument("run", type=RUN, required=False)
+@click.argument("run", type=RUN_OR_BUNDLE, required=False)
 @click.option("--expect-head", metavar="DIGEST", help="Expected head of the run's hash chain.")
 @click.option(
     "--signed-by",
@@ -184,7 +185,7 @@ def _as_json(verification: Verification) -> str:
 
     report, problems = verification.report, verification.problems
     value = {
-        "run_dir": str(report.path),
+        "run_dir": str(given_path(report.path)),
         "ok": not problems,
         "decision": verification.decision,
         "first_problem": str(problems[0]) if problems else None,

@@ -105,6 +105,8 @@ def verify_run(path: Path, *, recompute: Recompute | None = None, expect_head: s
         InputError: `path` is not a run directory.
     """
     if not (path / RUN_JSON).is_file() and not (path / EVENTS).is_file():
+        if path.is_file():
+            raise InputError(f"{path} is a file, not a run directory")
         state = "is not a run directory (no run.json and no events.jsonl)" if path.is_dir() else "does not exist"
         raise InputError(f"{path} {state}")
     try:

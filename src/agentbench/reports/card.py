@@ -59,7 +59,7 @@ def run_card(summary: Summary) -> str:
     acceptance = f"{counted(rates.acceptance)} scorable attempts, {percent(rates.acceptance.share)}"
     invalid = "".join(f", {cause}: {count}" for cause, count in sorted(rates.invalid.items()))
     lines += _labelled(
-        ("run", str(run.path)),
+        ("run", run.given or str(run.path)),
         ("suite", run.suite),
         ("variant", ", ".join(sorted({row.variant for row in run.rows}))),
         ("agent", ", ".join(sorted({row.agent for row in run.rows}))),
@@ -85,7 +85,7 @@ def run_card(summary: Summary) -> str:
         if truncated:
             more = len(run.rows) - MAX_ATTEMPTS
             lines.append(f"and {more} more attempts (ab report summary --format csv lists all)")
-        lines += ["", f"Show one attempt: ab show {plain(str(run.path))} --task {plain(run.rows[0].task)}"]
+        lines += ["", f"Show one attempt: ab show {plain(run.given or str(run.path))} --task {plain(run.rows[0].task)}"]
     return "\n".join(lines)
 
 

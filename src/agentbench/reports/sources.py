@@ -46,6 +46,8 @@ class Run:
     """The content of `run.json`."""
     signature: str = ""
     """Who signed the run; empty while it is not closed."""
+    given: str = ""
+    """The path as the user gave it, if it is not `path`: a share bundle."""
 
     def mark(self, line: str, name: str = "") -> str:
         """Return the first line of a report, preceded by what was altered. `name` tells one of several runs."""

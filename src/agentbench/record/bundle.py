@@ -1,0 +1,244 @@
+"""Share bundles: a run directory as one file, `run.tar.zst`.
+
+A bundle may come from anybody. It is read into a private temporary folder: only files below one folder, with limits on their number
+and size, no links except those of a kept workspace that stay inside it, which are created last, so that nothing is written through
+a link. A bundle proves nothing by itself; its run is verified like any other.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Protocol, cast
+
+from agentbench.core.errors import InputError, RecordError
+from agentbench.core.text import printable
+from agentbench.record.attempt_folder import WORKSPACE
+from agentbench.record.naming import RUN_JSON
+
+MAGIC = b"\x28\xb5\x2f\xfd"
+"""First bytes of a Zstandard frame."""
+LEFT_OUT = frozenset({"report"})
+"""Pages that `ab report` made; anybody can make them again."""
+LEVEL = 9
+MAX_FILES = 500_000
+MAX_BYTES = 64 * 1024**3
+MAX_RATIO = 1000
+"""A bundle may not expand to more than this times its size, plus `FREE_BYTES`."""
+FREE_BYTES = 64 * 1024**2
+HEADER_BYTES = 4 * 1024**2
+MAX_WINDOW = 128 * 1024**2
+MAX_NAME = 4096
+_CHUNK = 1 << 20
+
+
+class _Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+def is_bundle(path: Path) -> bool:
+    """Return whether a file starts like a bundle."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_bundle(run: Path, out: Path) -> int:
+    """Write a run directory as a bundle, atomically, and return the number of files. Equal runs give equal bytes.
+
+    Raises:
+        InputError: the run contains something that is neither a file nor a folder, or `out` cannot be written.
+    """
+    import zstandard  # noqa: PLC0415 - only where a bundle is written or read
+
+    temporary = out.with_name(f".{out.name}.{os.getpid()}")
+    count = 0
+    try:
+        with temporary.open("xb") as file:
+            with (
+                zstandard.ZstdCompressor(level=LEVEL).stream_writer(file, closefd=False) as compressed,
+                tarfile.open(mode="w|", fileobj=cast("IO[bytes]", compressed), format=tarfile.PAX_FORMAT) as tar,
+            ):
+                for name in _names(run):
+                    _add(tar, run, name)
+                    count += 1
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(out)
+    except OSError as error:
+        raise InputError(f"cannot write {out}: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
+def _names(run: Path) -> Iterator[str]:
+    for base, folders, files in os.walk(run):
+        inside = Path(base).relative_to(run)
+        links = [name for name in folders if (Path(base) / name).is_symlink()]
+        folders[:] = sorted(name for name in folders if (inside / name).as_posix() not in LEFT_OUT)
+        yield from ((inside / name).as_posix() for name in sorted((*files, *links)))
+
+
+def _add(tar: tarfile.TarFile, run: Path, name: str) -> None:
+    path = run / name
+    info = tarfile.TarInfo(f"{run.resolve().name}/{name}")
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode) and _in_workspace(PurePosixPath(name)):
+        info.type, info.linkname = tarfile.SYMTYPE, os.readlink(path)
+        tar.addfile(info)
+        return
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{path} is neither a file nor a folder", remedy="run `ab verify` for details")
+    info.mode = 0o755 if mode & stat.S_IXUSR else 0o644
+    with path.open("rb") as file:
+        info.size = os.fstat(file.fileno()).st_size
+        tar.addfile(info, file)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_bundle(path: Path) -> Iterator[Path]:
+    """Yield the run directory of a bundle, in a temporary folder that is removed afterwards.
+
+    Raises:
+        InputError: it is not a bundle, or contains something that a bundle may not contain.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="agentbench-bundle-"))
+    try:
+        yield _unpack(path, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unpack(path: Path, folder: Path) -> Path:
+    import zstandard  # noqa: PLC0415 - only where a bundle is written or read
+
+    try:
+        with path.open("rb") as file:
+            limit = min(MAX_BYTES, FREE_BYTES + MAX_RATIO * os.fstat(file.fileno()).st_size)
+            stream = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).stream_reader(file, closefd=False)
+            reader = _LimitedReader(stream, limit)
+            with tarfile.open(mode="r|", fileobj=cast("IO[bytes]", reader)) as tar:
+                _Unpacker(folder, reader).unpack(tar)
+    except _Refused as error:
+        raise InputError(f"{path} is not a safe bundle: {error}") from None
+    except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError, OverflowError) as error:
+        raise InputError(f"{path} is not a bundle, or is damaged: {error}") from None
+    except OSError as error:
+        raise RecordError.of("unpack", path, error) from error
+    runs = [entry for entry in folder.iterdir() if (entry / RUN_JSON).is_file()]
+    if len(runs) != 1:
+        raise InputError(f"{path} does not contain a run directory")
+    return runs[0]
+
+
+class _Refused(Exception):
+    """A member that a bundle may not contain."""
+
+
+class _LimitedReader:
+    """Reads decompressed bytes, with limits on all of them and on those of one header, which tarfile keeps in memory."""
+
+    def __init__(self, source: _Readable, limit: int) -> None:
+        self._source = source
+        self._left = limit
+        self.header_left: int | None = None
+
+    def read(self, size: int) -> bytes:
+        data = self._source.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise _Refused("it expands to too many bytes")
+        if self.header_left is not None:
+            self.header_left -= len(data)
+            if self.header_left < 0:
+                raise _Refused("a header is too large")
+        return data
+
+
+class _Unpacker:
+    def __init__(self, folder: Path, reader: _LimitedReader) -> None:
+        self._folder = folder
+        self._reader = reader
+        self._root = ""
+        self._links: list[tuple[PurePosixPath, str]] = []
+
+    def unpack(self, tar: tarfile.TarFile) -> None:
+        for number in range(MAX_FILES + 1):
+            self._reader.header_left = HEADER_BYTES
+            member = tar.next()
+            self._reader.header_left = None
+            if member is None:
+                break
+            if number == MAX_FILES:
+                raise _Refused(f"it has more than {MAX_FILES} files")
+            with _refusing_conflicts(member.name):
+                self._member(tar, member)
+        for name, target in self._links:
+            with _refusing_conflicts(str(name)):
+                os.symlink(target, self._folder / name)
+
+    def _member(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        name = self._checked(member.name)
+        target = self._folder / name
+        if member.isdir():
+            target.mkdir(parents=True, exist_ok=True)
+            return
+        if len(name.parts) < 2:
+            raise _Refused(f"{printable(member.name)} is outside the folder of the run")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if member.issym():
+            self._link(name, member.linkname)
+            return
+        source = tar.extractfile(member) if member.isreg() else None
+        if source is None:
+            kind = "a hard link" if member.islnk() else "not a file"
+            raise _Refused(f"{printable(member.name)} is {kind}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(target, flags, 0o755 if member.mode & stat.S_IXUSR else 0o644)
+        with os.fdopen(fd, "wb") as file:
+            shutil.copyfileobj(source, file, _CHUNK)
+
+    def _checked(self, name: str) -> PurePosixPath:
+        path = PurePosixPath(name)
+        if not name or len(name) > MAX_NAME or path.is_absolute() or {"..", "."} & set(name.split("/")) or "\0" in name:
+            raise _Refused(f"the path {printable(name[:200])!r} leaves the bundle")
+        self._root = self._root or path.parts[0]
+        if path.parts[0] != self._root:
+            raise _Refused(f"{printable(name[:200])} is outside the folder {printable(self._root)}")
+        return path
+
+    def _link(self, name: PurePosixPath, target: str) -> None:
+        """Plan a symlink of a kept workspace. It must stay inside the workspace."""
+        inside = PurePosixPath(*name.parts[1:])
+        place = os.path.normpath(PurePosixPath(*inside.parts[3:]).parent / target)
+        if not _in_workspace(inside) or os.path.isabs(target) or place.split("/")[0] == "..":
+            raise _Refused(f"{printable(str(name))} is a link to {printable(target[:200])!r}")
+        self._links.append((name, target))
+
+
+@contextmanager
+def _refusing_conflicts(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (FileExistsError, NotADirectoryError, IsADirectoryError):
+        raise _Refused(f"{printable(name[:200])} conflicts with another member") from None
+
+
+def _in_workspace(name: PurePosixPath) -> bool:
+    """Return whether a name is `tasks/<attempt>/repo/…`."""
+    return len(name.parts) > 3 and name.parts[0] == "tasks" and name.parts[2] == WORKSPACE

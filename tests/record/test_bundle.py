@@ -1,0 +1,169 @@
+"""Bundles give back the run that was written, and nothing of a hostile one reaches the file system outside a private folder."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from agentbench.core.errors import InputError
+from agentbench.record import bundle
+from agentbench.record.audit import verify_run
+from agentbench.record.bundle import is_bundle, open_bundle, write_bundle
+from tests.record.samples import whole_run
+
+pytestmark = pytest.mark.component
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def pack(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
+    """Write a bundle with these members and a `run.json`."""
+    data = io.BytesIO()
+    with tarfile.open(mode="w", fileobj=data) as tar:
+        for info, content in (member("run/run.json", b"{}"), *members):
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    path.write_bytes(zstandard.compress(data.getvalue()))
+    return path
+
+
+def member(
+    name: str, content: bytes = b"", kind: bytes = tarfile.REGTYPE, link: str = ""
+) -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    return info, content
+
+
+def test_bundle_gives_back_the_run(tmp_path: Path) -> None:
+    run = whole_run(tmp_path / "runs")
+    (run / "report").mkdir()
+    (run / "report/index.html").write_text("page")
+    out = tmp_path / "run.tar.zst"
+    files = write_bundle(run, out)
+    assert is_bundle(out)
+    expected = {name: data for name, data in contents(run).items() if not name.startswith("report/")}
+    with open_bundle(out) as opened:
+        assert opened.name == run.name
+        assert contents(opened) == expected
+        assert len(expected) == files
+        assert verify_run(opened).ok
+        assert opened.parent.stat().st_mode & 0o777 == 0o700
+    assert not opened.parent.exists()
+
+
+def test_equal_runs_give_equal_bundles(tmp_path: Path) -> None:
+    run = whole_run(tmp_path / "runs")
+    write_bundle(run, tmp_path / "a.tar.zst")
+    os.utime(run / "run.json", (1, 1))
+    write_bundle(run, tmp_path / "b.tar.zst")
+    assert (tmp_path / "a.tar.zst").read_bytes() == (tmp_path / "b.tar.zst").read_bytes()
+
+
+def test_links_of_a_kept_workspace_stay_inside_it(tmp_path: Path) -> None:
+    run = whole_run(tmp_path / "runs")
+    workspace = run / "tasks/toy/repo/src"
+    workspace.mkdir(parents=True)
+    (workspace / "tool").write_text("x")
+    (workspace / "tool").chmod(0o755)
+    (workspace / "alias").symlink_to("../src/tool")
+    write_bundle(run, tmp_path / "run.tar.zst")
+    with open_bundle(tmp_path / "run.tar.zst") as opened:
+        assert (opened / "tasks/toy/repo/src/alias").readlink() == Path("../src/tool")
+        assert (opened / "tasks/toy/repo/src/tool").stat().st_mode & 0o111
+
+
+def test_run_with_other_links_is_not_exported(tmp_path: Path) -> None:
+    run = whole_run(tmp_path / "runs")
+    (run / "tasks/toy/logs/link").symlink_to("/etc/passwd")
+    with pytest.raises(InputError, match="neither a file nor a folder"):
+        write_bundle(run, tmp_path / "run.tar.zst")
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+HOSTILE: dict[str, tuple[tuple[tarfile.TarInfo, bytes], ...]] = {
+    "parent": (member("run/../../evil", b"x"),),
+    "leading parent": (member("../evil", b"x"),),
+    "absolute": (member("/tmp/agentbench-evil", b"x"),),
+    "second folder": (member("other/run.json", b"{}"),),
+    "file beside the folder": (member("evil", b"x"),),
+    "symlink": (member("run/tasks", kind=tarfile.SYMTYPE, link="/tmp"),),
+    "symlink out of a workspace": (member("run/tasks/a/repo/x", kind=tarfile.SYMTYPE, link="../../../../.."),),
+    "absolute symlink in a workspace": (member("run/tasks/a/repo/x", kind=tarfile.SYMTYPE, link="/etc"),),
+    "symlink as a workspace": (member("run/tasks/a/repo", kind=tarfile.SYMTYPE, link="logs"),),
+    "hard link": (member("run/evil", kind=tarfile.LNKTYPE, link="run/run.json"),),
+    "device": (member("run/evil", kind=tarfile.CHRTYPE),),
+    "pipe": (member("run/evil", kind=tarfile.FIFOTYPE),),
+    "duplicate": (member("run/run.json", b"[]"),),
+    "below a file": (member("run/run.json/evil", b"x"),),
+    "below a link": (
+        member("run/tasks/a/repo/dir", kind=tarfile.SYMTYPE, link="other"),
+        member("run/tasks/a/repo/dir/evil", b"x"),
+    ),
+    "long name": (member("run/" + "a/" * 3000 + "b", b"x"),),
+}
+
+
+@pytest.mark.parametrize("members", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_member_is_refused(
+    members: tuple[tuple[tarfile.TarInfo, bytes], ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    path = pack(tmp_path / "run.tar.zst", *members)
+    with pytest.raises(InputError, match="is not a safe bundle"), open_bundle(path):
+        pass
+    assert list(temporary.iterdir()) == []
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["run.tar.zst", "tmp"]
+
+
+def bomb(path: Path) -> Path:
+    return pack(path, member("run/zeros", bytes(1024 * 1024)))
+
+
+def header_bomb(path: Path) -> Path:
+    info, _ = member("run/file", b"")
+    info.pax_headers = {"comment": "a" * (1024 * 1024)}
+    return pack(path, (info, b""))
+
+
+@pytest.mark.parametrize("make,why", [(bomb, "too many bytes"), (header_bomb, "header is too large")])
+def test_bomb_is_refused(
+    make: Callable[[Path], Path], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "FREE_BYTES", 64 * 1024)
+    monkeypatch.setattr(bundle, "MAX_RATIO", 1 if make is bomb else 10_000)
+    monkeypatch.setattr(bundle, "HEADER_BYTES", 512 * 1024)
+    with pytest.raises(InputError, match=why), open_bundle(make(tmp_path / "run.tar.zst")):
+        pass
+
+
+@pytest.mark.parametrize("data", [b"", b"text", bundle.MAGIC, bundle.MAGIC + bytes(100)], ids=repr)
+def test_file_that_is_no_bundle_is_refused(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "run.tar.zst"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="is not a bundle"), open_bundle(path):
+        pass
+
+
+def test_truncated_bundle_is_refused_or_does_not_verify(tmp_path: Path) -> None:
+    run = whole_run(tmp_path / "runs")
+    path = tmp_path / "run.tar.zst"
+    write_bundle(run, path)
+    whole = path.read_bytes()
+    for size in range(0, len(whole), len(whole) // 12):
+        path.write_bytes(whole[:size])
+        try:
+            with open_bundle(path) as opened:
+                assert not verify_run(opened).ok
+        except InputError:
+            continue
