@@ -120,11 +120,21 @@ def test_attempts_after_a_reduction_must_be_complete(tmp_path: Path) -> None:
     assert not verified(path)["ok"]
 
 
-def test_reducing_again_keeps_the_first_approval(tmp_path: Path) -> None:
+def test_reducing_again_logs_nothing_and_says_so(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     invoke_retain(run, *YES)
     audit = verified(run)
     again = invoke_retain(run, "--approved-by", "mallory", "--reason", "none")
     assert again.exit_code == 0
-    assert "0 files" in again.output
+    assert again.output.startswith("Nothing to delete, and nothing logged: evidence was deleted at ")
+    assert again.output.endswith("approved by eve (older than a year).\n")
     assert verified(run) == audit
+
+
+def test_run_without_bulky_evidence_gets_no_approval(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.close()
+    before = (run.path / "events.jsonl").read_bytes()
+    done = invoke_retain(run.path, *YES)
+    assert done.output == "Nothing to delete, and nothing logged: the run has only minimal evidence.\n"
+    assert (run.path / "events.jsonl").read_bytes() == before

@@ -19,6 +19,8 @@ SCHEMAS: dict[str, tuple[str, str, str]] = {
     "scenario": ("agentbench.contract.schema", "Scenario", "scenario.yaml of a suite"),
     "variant": ("agentbench.run.config", "VariantFile", "configs/variants/NAME.yaml"),
     "gate": ("agentbench.reports.gate", "GateFile", "file of `ab report paired --gate`"),
+    "retention": ("agentbench.record.retention_policy", "RetentionPolicy", "file of `ab retain --policy`"),
+    "trust": ("agentbench.signing.trust", "TrustFile", "file of `ab verify --signed-by`"),
     "weights": ("agentbench.contract.schema", "Weights", "file of `ab rescore --weights`"),
     "model-script": ("agentbench.models.scripted", "ModelScript", "file of `--model scripted:FILE`"),
 }

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
@@ -36,6 +37,8 @@ class Reduction:
 
     files: int
     bytes: int
+    earlier: RunReduced | None = None
+    """The approval of an earlier deletion, if it left nothing to delete."""
 
 
 def reducible(name: str) -> bool:
@@ -53,8 +56,25 @@ def plan_reduction(run: Path) -> Reduction:
     return Reduction(len(sizes), sum(sizes))
 
 
+def closing_time(run: Path) -> datetime | None:
+    """Return when a run was closed, or None if it is not.
+
+    Raises:
+        RecordError: the run cannot be read.
+    """
+    last = [event.payload for event in read_events(run / EVENTS) if not isinstance(event.payload, RunReduced)][-1:]
+    if not last or not isinstance(last[0], RunClosed):
+        return None
+    try:
+        return datetime.fromisoformat(last[0].closed_at)
+    except ValueError:
+        raise RecordError(f"{run / EVENTS}: closed_at {last[0].closed_at!r} is not a time") from None
+
+
 def reduce_run(run: Path, *, approved_by: str, reason: str) -> Reduction:
     """Delete bulky evidence of a closed run. It is logged first, so that an interrupted call can be repeated.
+
+    If there is nothing to delete, nothing is logged either: an earlier approval stands.
 
     Raises:
         InputError: the run has not ended, or another process writes it.
@@ -66,8 +86,8 @@ def reduce_run(run: Path, *, approved_by: str, reason: str) -> Reduction:
         last = [event.payload for event in read_events(run / EVENTS)][-1:]
         if torn or not last or not isinstance(last[0], RunClosed | RunReduced):
             raise InputError(f"{run} has not ended", remedy="finish it with `ab run --resume`")
-        if isinstance(last[0], RunReduced) and not reduction.files:
-            return reduction  # Nothing left to delete: the earlier approval stands.
+        if not reduction.files:
+            return replace(reduction, earlier=last[0] if isinstance(last[0], RunReduced) else None)
         log.append(
             RunReduced(
                 approved_by=approved_by,
