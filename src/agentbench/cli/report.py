@@ -20,6 +20,7 @@ Examples:
   ab report summary latest
   ab report paired RUN_A RUN_B
   ab report compare RUN_A RUN_B RUN_C
+  ab report leaderboard artifacts/runs/* --signed-by trust.yaml
 """
 SUMMARY_EPILOG = """\b
 Examples:
@@ -51,6 +52,14 @@ Examples:
 
 Arguments are runs, or CSV files as for `ab report paired`; a CSV file stands for all of its methods. Only tasks with a
 counted attempt from every method are compared. P-values are adjusted by Holm's method over all pairs at 0.05.
+"""
+LEADERBOARD_EPILOG = """\b
+Examples:
+  ab report leaderboard RUN_A RUN_B run-c.tar.zst --signed-by trust.yaml
+  ab report leaderboard artifacts/runs/* --signed-by trust.yaml --format html --out leaderboard.html
+
+A run is accepted if it verifies, is signed by a key of the trust file, and has the same tasks and contracts as most of the others.
+Rejected runs are listed with the reason, and the exit code is 1.
 """
 POWER_EPILOG = """\b
 Example:
@@ -227,20 +236,66 @@ def compare(
         open_methods(methods), rate=Rate(rate), across_versions=across_versions, strengths=strengths
     )
     if plot is not None:
-        _write_plot(plot, cost_quality_svg(result))
+        _write_file(plot, cost_quality_svg(result))
     if as_json or form == "json":
         click.echo(_json_text(report.as_json(result)), nl=False)
     else:
         click.echo(report.as_csv(result) if form == "csv" else report.as_markdown(result), nl=False)
 
 
-def _write_plot(path: Path, text: str) -> None:
+def _write_file(path: Path, text: str) -> None:
     from agentbench.core.errors import InputError
 
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
+
+
+@command.command("leaderboard", epilog=LEADERBOARD_EPILOG)
+@click.argument("runs", nargs=-1, required=True, type=RUN_OR_BUNDLE)
+@click.option("--signed-by", required=True, metavar="TRUST", help="Trust file, or a public key.")
+@click.option(
+    "--rate", type=click.Choice(["contract", "acceptance"]), default="contract", show_default=True, help="Rate."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["md", "csv", "json", "html"]),
+    default="md",
+    show_default=True,
+    help="Output format.",
+)
+@click.option("--out", type=FILE, help="File for --format html [default: leaderboard.html].")
+@json_option
+def leaderboard(
+    runs: tuple[Path, ...], *, signed_by: str, rate: str, form: str, out: Path | None, as_json: bool
+) -> None:
+    """Rank signed runs that verify and have the same contracts."""
+    from agentbench.core.errors import InputError
+    from agentbench.reports import leaderboard as report
+    from agentbench.signing.keys import keys_folder
+    from agentbench.signing.trust import read_trust
+    from agentbench.statistics.trials import Rate
+
+    form = "json" if as_json else form
+    if out is not None and form != "html":
+        raise InputError(f"--out needs --format html; {form} is printed to stdout")
+    candidates = [report.Candidate(run, str(given_path(run))) for run in runs]
+    board = report.make_leaderboard(candidates, read_trust(signed_by, keys_folder()), Rate(rate))
+    if form == "html":
+        from agentbench.reports.html.leaderboard import leaderboard_page
+
+        path = out or Path("leaderboard.html")
+        _write_file(path, leaderboard_page(board))
+        click.echo(board.headline())
+        click.echo(str(path))
+    elif form == "json":
+        click.echo(_json_text(report.as_json(board)), nl=False)
+    else:
+        click.echo(report.as_csv(board) if form == "csv" else report.as_markdown(board), nl=False)
+    if board.rejected:
+        raise click.exceptions.Exit(1)
 
 
 @command.command("power", epilog=POWER_EPILOG)

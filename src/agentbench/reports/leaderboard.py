@@ -1,0 +1,258 @@
+"""Leaderboard of signed runs: accepts only runs that verify, are signed by a trusted key, and have the same contracts.
+
+`make_leaderboard` decides about every run; `as_markdown`, `as_csv`, `as_json` and `html/leaderboard.py` render the result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentbench.core.canonical import Json, digest
+from agentbench.core.errors import InputError
+from agentbench.record.audit import verify_run
+from agentbench.record.recompute import recompute
+from agentbench.reports.compare import CompareReport, MethodLine, compare_methods, decision
+from agentbench.reports.escape import code, csv_text, markdown_table, plain
+from agentbench.reports.number_format import amount, percent, plural, share_interval
+from agentbench.reports.sources import Side, open_side
+from agentbench.reports.summary import interval_json
+from agentbench.signing.run_signature import SignatureCheck, verify_signature
+from agentbench.signing.statement import Predicate
+from agentbench.signing.trust import Trust
+from agentbench.statistics.rates import endpoint
+from agentbench.statistics.trials import Rate
+
+HEAD = ("rank", "method", "rate", "95% CI", "passed", "cost per attempt", "signed by", "harness", "run")
+NAMES = frozenset({"method", "signed by", "harness", "run"})
+"""Columns with text that others chose."""
+COLUMNS = (
+    "rank", "method", "rate", "low", "high", "passed", "attempts", "cost_per_attempt", "signed_by", "origin",
+)  # fmt: skip
+"""Columns of the CSV form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A run that was given for the leaderboard."""
+
+    path: Path
+    given: str
+    """The path as the user gave it; differs for a bundle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    side: Side
+    signer: str
+    predicate: Predicate
+
+    @property
+    def contracts(self) -> str:
+        """Return a digest that is equal for runs with the same tasks and contracts."""
+        return digest(dict(self.predicate.contracts))
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    given: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the leaderboard."""
+
+    rank: int
+    line: MethodLine
+    accepted: Accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    rate: Rate
+    entries: tuple[Entry, ...]
+    rejected: tuple[Rejected, ...]
+    comparison: CompareReport | None
+    """None with fewer than two accepted runs."""
+
+    def headline(self) -> str:
+        """Return the first line: the result, and how many runs were rejected."""
+        rejected = f" {plural(len(self.rejected), 'run')} rejected." if self.rejected else ""
+        if self.comparison is not None:
+            return f"{decision(self.comparison)}.{rejected}"
+        if not self.entries:
+            return f"EMPTY: no run was accepted.{rejected}"
+        line = self.entries[0].line
+        return f"ONE RUN: {line.name} with {self.rate} rate {percent(line.share)}.{rejected}"
+
+
+def make_leaderboard(candidates: Sequence[Candidate], trust: Trust, rate: Rate) -> Leaderboard:
+    """Verify every run and its signature, and rank the accepted ones.
+
+    Raises:
+        InputError: a path is not a run, or a run is given twice.
+    """
+    accepted: list[Accepted] = []
+    rejected: list[Rejected] = []
+    for candidate in candidates:
+        result = _examine(candidate, trust)
+        if isinstance(result, Rejected):
+            rejected.append(result)
+        else:
+            accepted.append(result)
+    accepted, others = _same_contracts(accepted)
+    _refuse_duplicates(accepted)
+    sides = {one.side.origin: one for one in accepted}
+    comparison = compare_methods([one.side for one in accepted], rate=rate) if len(accepted) > 1 else None
+    lines = comparison.methods if comparison else [_single(one.side, rate) for one in accepted]
+    shares = [line.share for line in lines]
+    entries = tuple(
+        Entry(1 + sum(share > line.share for share in shares), line, sides[line.side.origin]) for line in lines
+    )
+    return Leaderboard(rate, entries, (*rejected, *others), comparison)
+
+
+def _examine(candidate: Candidate, trust: Trust) -> Accepted | Rejected:
+    report = verify_run(candidate.path, recompute=recompute)
+    if not report.ok:
+        return Rejected(candidate.given, f"does not verify: {report.problems[0]}")
+    check: SignatureCheck = verify_signature(candidate.path, trust)
+    if not check.ok or check.statement is None:
+        return Rejected(candidate.given, f"{check.state}: {check.problems[0].message}")
+    side = replace(open_side(str(candidate.path)), origin=candidate.given)
+    if not side.trials:
+        return Rejected(candidate.given, "has no finished attempts")
+    return Accepted(side, check.signer, check.statement.predicate)
+
+
+def _refuse_duplicates(accepted: Sequence[Accepted]) -> None:
+    """A run directory and a bundle of it are the same run."""
+    seen: dict[str, str] = {}
+    for one in accepted:
+        first = seen.setdefault(one.predicate.run_id, one.side.origin)
+        if first is not one.side.origin:
+            raise InputError(f"{first} and {one.side.origin} are the same run")
+
+
+def _same_contracts(accepted: Sequence[Accepted]) -> tuple[list[Accepted], list[Rejected]]:
+    """Keep the runs with the tasks and contracts that most runs have; of equally many, those of the first run."""
+    if not accepted:
+        return [], []
+    wanted = Counter(one.contracts for one in accepted).most_common(1)[0][0]
+    reference = next(one for one in accepted if one.contracts == wanted)
+    others = [
+        Rejected(one.side.origin, f"other contracts than {reference.side.origin}: {_difference(one, reference)}")
+        for one in accepted
+        if one.contracts != wanted
+    ]
+    return [one for one in accepted if one.contracts == wanted], others
+
+
+def _difference(one: Accepted, reference: Accepted) -> str:
+    mine, other = one.predicate.contracts, reference.predicate.contracts
+    tasks = sorted(task for task in mine.keys() | other.keys() if mine.get(task) != other.get(task))
+    more = f" and {len(tasks) - 3} more" if len(tasks) > 3 else ""
+    return f"{plural(len(tasks), 'task')} ({', '.join(tasks[:3])}{more})"
+
+
+def _single(side: Side, rate: Rate) -> MethodLine:
+    return MethodLine(side, plain(side.name, 60), endpoint(side.trials, rate), None)
+
+
+# --- rendering --------------------------------------------------------------------------------------------------------
+
+
+def cells(entry: Entry) -> tuple[str, ...]:
+    """Return the cells of one line, in the order of `HEAD`, as plain text."""
+    proportion = entry.line.proportion
+    run = entry.accepted.side.run
+    return (
+        str(entry.rank),
+        entry.line.name,
+        percent(proportion.share),
+        share_interval(proportion.interval),
+        f"{proportion.count} of {proportion.total}",
+        "unknown" if entry.line.cost is None else amount(entry.line.cost),
+        entry.accepted.signer,
+        entry.accepted.predicate.harness_version,
+        run.path.name if run else "",
+    )
+
+
+def named_cells(entry: Entry) -> Iterator[tuple[str, str]]:
+    return zip(HEAD, cells(entry), strict=True)
+
+
+def as_markdown(board: Leaderboard) -> str:
+    lines = [f"# {plain(board.headline(), 2000)}", ""]
+    if board.entries:
+        rows = [[code(cell) if name in NAMES else cell for name, cell in named_cells(entry)] for entry in board.entries]
+        lines += [*markdown_table(HEAD, rows), ""]
+        lines += [explanation(board), ""]
+    if board.rejected:
+        lines += ["## Rejected runs", "", *(f"- {code(one.given)}: {code(one.why)}" for one in board.rejected)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def explanation(board: Leaderboard) -> str:
+    """Return what all runs of the table have in common."""
+    tasks = len(board.entries[0].accepted.predicate.contracts)
+    text = (
+        f"Every run was verified, signed by a trusted key, and made with the same contracts of {plural(tasks, 'task')}."
+    )
+    left_out = board.comparison.left_out if board.comparison else ()
+    if left_out:
+        text += f" {plural(len(left_out), 'task')} without a counted attempt from every method left out."
+    return text
+
+
+def as_csv(board: Leaderboard) -> str:
+    rows: list[Mapping[str, str | float | int | None]] = []
+    for entry in board.entries:
+        proportion = entry.line.proportion
+        rows.append(
+            {
+                "rank": entry.rank,
+                "method": entry.line.name,
+                "rate": proportion.share,
+                "low": proportion.interval.low if proportion.interval else None,
+                "high": proportion.interval.high if proportion.interval else None,
+                "passed": proportion.count,
+                "attempts": proportion.total,
+                "cost_per_attempt": entry.line.cost,
+                "signed_by": entry.accepted.signer,
+                "origin": entry.accepted.side.origin,
+            }
+        )
+    return csv_text(COLUMNS, rows)
+
+
+def as_json(board: Leaderboard) -> dict[str, Json]:
+    return {
+        "decision": board.headline(),
+        "rate": board.rate,
+        "entries": [
+            {
+                "rank": entry.rank,
+                "method": entry.line.name,
+                "share": entry.line.proportion.share,
+                "interval": interval_json(entry.line.proportion.interval),
+                "passed": entry.line.proportion.count,
+                "attempts": entry.line.proportion.total,
+                "cost_per_attempt": entry.line.cost,
+                "signed_by": entry.accepted.signer,
+                "signed_at": entry.accepted.predicate.signed_at,
+                "head": entry.accepted.predicate.chain.head,
+                "harness_version": entry.accepted.predicate.harness_version,
+                "origin": entry.accepted.side.origin,
+            }
+            for entry in board.entries
+        ],
+        "best_set": [board.comparison.methods[index].name for index in board.comparison.best]
+        if board.comparison
+        else [],
+        "rejected": [{"origin": one.given, "why": one.why} for one in board.rejected],
+    }
