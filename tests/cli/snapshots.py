@@ -19,6 +19,8 @@ _VARYING: tuple[tuple[str, str], ...] = (
     (r"\b0[0-9A-HJKMNP-TV-Z]{25}\b", "<ulid>"),
     (r"\b\d{4}-\d\d-\d\d\b", "<date>"),
     (r"\b[0-9a-f]{64}\b", "<sha256>"),
+    (r"SHA256:[A-Za-z0-9+/]{43}", "<key id>"),
+    (r"(ssh-ed25519) [A-Za-z0-9+/=]{68}", r"\1 <public key>"),
     (r"\b[0-9a-f]{40}\b", "<commit>"),
     (r"\b[0-9a-f]{32}\b", "<key>"),
     (r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{10,12}\b", "<commit>"),

@@ -189,6 +189,7 @@ def _files(folder: Path) -> None:
         "rate: contract\nmax_drop: 0.1\nnon_inferiority: {margin: 0.1, alpha: 0.05}\nmin_pairs: 3\n"
     )
     (folder / "gate-drop.yaml").write_text("max_drop: 0.05\n")
+    (folder / "retention.yaml").write_text("full_days: 0\nrules:\n  - {variant: reference, keep: full}\n")
     (folder / "bad-gate.yaml").write_text("rate: speed\nmax_dorp: 1\n")
     (folder / "results.csv").write_text(_results())
     (folder / "same.csv").write_text(_same())
@@ -232,4 +233,6 @@ def _tampered(folder: Path) -> None:
     log = cut / "events.jsonl"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
     shutil.copytree(folder / "recorded" / "demo-partial", folder / "reduced")
+    shutil.copytree(folder / "recorded" / "demo-partial", folder / "signed")
+    shutil.copytree(folder / "recorded" / "demo-reference", folder / "signed-reference")
     shutil.copytree(folder / "recorded" / "demo-partial", folder / "reviewed")

@@ -175,6 +175,30 @@ CHANGING: dict[str, str] = {
     "retain-again": "retain reduced --approved-by eve --reason 'a year old'",
     "verify-retained": "verify reduced",
     "replay-retained": "replay reduced --task toy-median",
+    "error-keys-new": "keys new ada",
+    "keys-list-empty": "keys list",
+    "keys-new": "keys new ada --no-passphrase",
+    "keys-list": "keys list",
+    "keys-show": "keys show ada",
+    "error-keys-taken": "keys new ada --no-passphrase",
+    "error-keys-unknown": "keys show bob",
+    "error-sign-no-key": "sign signed",
+    "sign": "sign signed signed-reference --key ada --witness witness",
+    "verify-signed": "verify signed --signed-by ada --witness witness",
+    "verify-signed-unknown": "verify signed",
+    "error-verify-not-signed": "verify reviewed --signed-by ada",
+    "error-retain-signed": "retain signed --approved-by eve --reason old",
+    "export-run": "export-run signed --out run.tar.zst",
+    "export-run-public": "export-run signed --out public.tar.zst --public --sign ada",
+    "verify-bundle": "verify public.tar.zst --signed-by ada",
+    "show-bundle": "show public.tar.zst",
+    "error-bundle": "verify good.patch",
+    "leaderboard": "report leaderboard signed-reference public.tar.zst --signed-by ada",
+    "error-leaderboard-twice": "report leaderboard signed public.tar.zst --signed-by ada",
+    "leaderboard-rejected": "report leaderboard signed reviewed --signed-by ada",
+    "retain-policy": "retain signed signed-reference --policy retention.yaml",
+    "error-retain-policy": "retain signed --policy gate.yaml",
+    "retain-policy-applied": "retain signed signed-reference --policy retention.yaml --apply --approved-by eve --sign ada",
 }
 
 
@@ -273,7 +297,8 @@ def test_output_of_commands_that_change_a_run(
 def run_case(name: str, command: str, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(stage.folder)
     monkeypatch.setenv("AB_STATE", str(stage.state))
-    for key in ("OPENROUTER_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+    monkeypatch.setenv("AB_KEYS", str(stage.folder / "keys"))
+    for key in ("OPENROUTER_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AB_SIGNING_KEY", "AB_TRUST"):
         monkeypatch.delenv(key, raising=False)
     output = invoke(arguments(command, stage.folder), monkeypatch)
     check_snapshot(name, render(f"ab {command}".rstrip(), output, places(stage)))

@@ -151,7 +151,7 @@ def test_bomb_is_refused(
 def test_file_that_is_no_bundle_is_refused(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "run.tar.zst"
     path.write_bytes(data)
-    with pytest.raises(InputError, match="is not a bundle"), open_bundle(path):
+    with pytest.raises(InputError, match=r"nor a bundle|damaged bundle"), open_bundle(path):
         pass
 
 

@@ -226,7 +226,7 @@ def compare(
     form: str,
     as_json: bool,
 ) -> None:
-    """Compare several methods: leaderboard, pairwise differences, best set, and cost against quality."""
+    """Compare several methods: rates, pairwise differences, best set, cost against quality."""
     from agentbench.reports import compare as report
     from agentbench.reports.cost_quality_plot import cost_quality_svg
     from agentbench.reports.sources import open_methods

@@ -127,6 +127,8 @@ def open_bundle(path: Path) -> Iterator[Path]:
 def _unpack(path: Path, folder: Path) -> Path:
     import zstandard  # noqa: PLC0415 - only where a bundle is written or read
 
+    if not is_bundle(path):
+        raise InputError(f"{path} is neither a run directory nor a bundle")
     try:
         with path.open("rb") as file:
             limit = min(MAX_BYTES, FREE_BYTES + MAX_RATIO * os.fstat(file.fileno()).st_size)
@@ -137,7 +139,7 @@ def _unpack(path: Path, folder: Path) -> Path:
     except _Refused as error:
         raise InputError(f"{path} is not a safe bundle: {error}") from None
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError, OverflowError) as error:
-        raise InputError(f"{path} is not a bundle, or is damaged: {error}") from None
+        raise InputError(f"{path} is a damaged bundle: {error}") from None
     except OSError as error:
         raise RecordError.of("unpack", path, error) from error
     runs = [entry for entry in folder.iterdir() if (entry / RUN_JSON).is_file()]

@@ -82,7 +82,7 @@ def decide_retention(
     suite, variant = str(meta.get("suite", "")), str(meta.get("variant", ""))
     rule = next((rule for rule in policy.rules if rule.matches(suite, variant)), None)
     if rule is not None and rule.keep:
-        return RetentionDecision(reduce=False, why="keep: full")
+        return RetentionDecision(reduce=False, why="a rule says keep: full")
     days = policy.full_days if rule is None or rule.full_days is None else rule.full_days
     until = closed_at + timedelta(days=days)
     tier = f"full for {days} days"
