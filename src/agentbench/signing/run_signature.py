@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agentbench.core.canonical import Json, sha256_hex
 from agentbench.core.errors import InputError
-from agentbench.record.attempt_folder import EVENTS, WORKSPACE, WORKSPACE_LIST, content
+from agentbench.record.attempt_folder import EVENTS, RECORD, WORKSPACE, WORKSPACE_LIST, content
 from agentbench.record.audit import verify_run
 from agentbench.record.durable import write_atomic
 from agentbench.record.kept_rules import RULES
@@ -285,7 +285,8 @@ def _follow(run: Path, signed: _Signed, *, attempts: bool = True) -> _Followed:
 
 
 def _differences(run: Path, files: dict[str, str], attempts: bool) -> Iterator[Problem]:  # noqa: FBT001 - internal
-    for name, sha256 in files.items():
+    # Records first: a changed verdict is what a reader must see.
+    for name, sha256 in sorted(files.items(), key=lambda item: (not item[0].endswith(RECORD), item[0])):
         if not attempts and name.startswith("tasks/"):
             continue
         path = run / name
