@@ -109,6 +109,10 @@ def verify(
     from agentbench.signing.trust import default_trust
 
     report = verify_run(run, recompute=recompute, expect_head=expect_head)
+    if _may_stop(run, report):
+        from agentbench.reports.stopping_audit import audit_stopping
+
+        report = audit_stopping(run, report)
     signature = verify_signature(run, trust or default_trust())
     if trust is None and signature.state is not State.ALTERED:
         signature = replace(signature, problems=())
@@ -117,6 +121,14 @@ def verify(
     from agentbench.signing.witness import open_witness, witness_problems
 
     return Verification(report, signature, tuple(witness_problems(open_witness(witness, trust), [run])))
+
+
+def _may_stop(run: Path, report: RunReport) -> bool:
+    """Return whether the run can have a stopping rule. Loading the statistics takes longer than most audits."""
+    try:
+        return report.decided is not None or b'"stop_when": {' in (run / "run.json").read_bytes()
+    except OSError:
+        return False
 
 
 def _trust(signed_by: str | None) -> Trust | None:
