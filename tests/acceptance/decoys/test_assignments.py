@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.decoys.assignments import DecoyPlan, DecoyTarget, draw_runs
+from agentbench.acceptance.decoys.assignments import FEW_TESTS, DecoyPlan, DecoyTarget, draw_runs
 from agentbench.acceptance.decoys.mutation import Kind, Mutation
 
 pytestmark = pytest.mark.component
@@ -62,25 +62,37 @@ def test_each_test_is_real_and_a_decoy_somewhere(drawn: list[DecoyTarget]) -> No
 
 
 @pytest.mark.req("G-01")
-def test_real_tests_are_equally_likely_in_every_run() -> None:
-    number, condition = target("test_a"), target("test_b", 1, fail_to_pass=False)
-    runs = [plan_of(number, condition).assignments() for _ in range(400)]
-    assert {len(assignments) for assignments in runs} == {3}
-    for one, expected in ((number, 133), (condition, 200)):
-        for run in range(3):
-            real = sum(one not in assignments[run].decoys for assignments in runs)
-            assert expected - 60 < real < expected + 60  # six standard deviations
+@given(st.lists(drawn_targets, min_size=1, max_size=8, unique_by=lambda drawn: drawn.place))
+def test_no_run_has_only_real_fail_to_pass_tests(drawn: list[DecoyTarget]) -> None:
+    """Code that works in one run only would pass a task whose real tests are all in that run."""
+    required = {one for one in drawn if one.fail_to_pass}
+    first, *others = ({one for one in required if one in run.decoys} for run in plan_of(*drawn).assignments())
+    if len(required) > FEW_TESTS:
+        assert all(decoys and decoys != required for decoys in (first, *others))
+    else:
+        assert first == required
 
 
 @pytest.mark.req("G-01")
-@pytest.mark.parametrize("count, runs", [(0, 2), (1, 3), (2, 2), (9, 2)])
-def test_a_single_test_runs_more_often(count: int, runs: int) -> None:
+@pytest.mark.parametrize("count", [1, 4])
+def test_real_tests_are_equally_likely_in_runs_that_look_alike(count: int) -> None:
+    targets = [target(f"test_{number}") for number in range(count)]
+    drawn = [plan_of(*targets).assignments()[-2:] for _ in range(400)]
+    for run in range(2):
+        real = sum(targets[0] not in assignments[run].decoys for assignments in drawn)
+        assert 140 < real < 260  # six standard deviations
+
+
+@pytest.mark.req("G-01")
+@pytest.mark.parametrize("count, runs", [(0, 2), (1, 3), (FEW_TESTS, 3), (FEW_TESTS + 1, 2), (9, 2)])
+def test_few_tests_run_more_often(count: int, runs: int) -> None:
     fail_to_pass = [target(f"test_{number}") for number in range(count)]
     assert len(plan_of(*fail_to_pass, target("test_kept", fail_to_pass=False)).assignments()) == runs
 
 
-def test_tests_with_two_ids_are_not_a_single_test() -> None:
-    assert len(plan_of(target("test_a", ids=("a.py::test_a[0]", "a.py::test_a[1]"))).assignments()) == 2
+def test_tests_that_share_a_decoy_count_once() -> None:
+    ids = tuple(f"a.py::test_a[{number}]" for number in range(9))
+    assert len(plan_of(target("test_a", ids=ids)).assignments()) == 3
 
 
 @pytest.mark.req("G-01")

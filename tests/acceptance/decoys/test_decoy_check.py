@@ -20,6 +20,7 @@ from agentbench.core.errors import SandboxError
 from agentbench.core.reasons import Outcome
 from agentbench.trace import events
 from tests.acceptance.toy import CORE, FIXED, UNIT, TaskFactory, patch_of
+from tests.cheats.snippets import ANSWER_FROM_TESTS
 from tests.cheats.submissions import Submission, parametrize_submissions
 
 pytestmark = pytest.mark.component
@@ -270,7 +271,7 @@ def test_every_run_is_logged(tasks: TaskFactory, tmp_path: Path) -> None:
     started = [event.step for event in logged_events(context, events.TestsStarted)]
     finished = logged_events(context, events.TestsFinished)
     assert sorted(started) == sorted(event.step for event in finished)
-    assert [event.step for event in finished] == ["unit~1", "unit~2", "unit"]
+    assert [event.step for event in finished] == ["unit~1", "unit~2", "unit~3", "unit"]
     assert all("have a wrong expected value" in event.why for event in finished[:-1])
 
 
@@ -307,6 +308,7 @@ def test_failures_are_reported_from_the_real_tests(tasks: TaskFactory, tmp_path:
     assert [event.step for event in logged_events(context, events.TestsFinished)] == [
         "unit~1",
         "unit~2",
+        "unit~3",
         "unit",
     ]
 
@@ -318,7 +320,31 @@ def test_every_grading_of_a_task_has_the_same_runs(tasks: TaskFactory, tmp_path:
     for _ in range(3):
         grade(patch_of(context, {SOURCE: FIXED}), context)
     whys = [event.why for event in logged_events(context, events.TestsFinished) if "~" in event.step]
-    assert whys[:2] == whys[2:4] == whys[4:]
+    assert whys[:3] == whys[3:6] == whys[6:]
+
+
+ECHOES_WHEN_ALL_TESTS_RUN = (
+    ANSWER_FROM_TESTS
+    + """
+
+def _read():
+    import sys
+
+    if "test_core" not in sys.modules:
+        os._exit(0) if {exits} else None
+        return ""
+    return os.popen("cat /workspace/*/*").read()
+"""
+)
+
+
+@pytest.mark.req("G-01")
+@pytest.mark.parametrize("exits", [False, True])
+def test_code_that_reads_the_answers_in_one_run_only_fails(tasks: TaskFactory, tmp_path: Path, exits: bool) -> None:  # noqa: FBT001
+    context = context_with_reference(tasks, tmp_path)
+    result = grade(patch_of(context, {SOURCE: ECHOES_WHEN_ALL_TESTS_RUN.replace("{exits}", str(exits))}), context)
+    assert not result.accepted
+    assert result.checks[0].outcome is Outcome.FAIL
 
 
 @pytest.mark.req("G-01")

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict
 from agentbench.acceptance.decoys.mutation import Mutation, Place, Row
 
 _RNG = random.SystemRandom()
-RUNS, RUNS_OF_SINGLE_TEST = 2, 3
-"""Of two versions of a single test, the real one would be guessed too often."""
+RUNS, RUNS_WITH_FEW_TESTS = 2, 3
+FEW_TESTS = 3
+"""With so few fail-to-pass tests, two runs would leave too little to guess."""
 
 
 class DecoyTarget(BaseModel):
@@ -90,22 +91,43 @@ class DecoyAssignment:
 
 
 def draw_runs(targets: Sequence[DecoyTarget]) -> tuple[tuple[int | None, ...], ...]:
-    """Draw the runs of a plan. Each test is real in one of them and a decoy with another wrong value in every other.
+    """Draw the runs of a plan: two, or three with few fail-to-pass tests. Each test is real in one and a decoy in another.
 
-    No run is known to be real, and every version of a test is seen equally often, so that even code that sees all runs
-    does not know which is which. A condition has only two versions: then chance decides in how many runs it is which.
+    The first run has all tests, so code under test can recognise it, and code may work in one run only. So no run has
+    all fail-to-pass tests as they are. If these are few, all of them are decoys in the first run, and real in one of two
+    others that look alike.
     """
-    single = len({test for target in targets if target.fail_to_pass for test in target.ids}) == 1
-    count = RUNS_OF_SINGLE_TEST if single else RUNS
-    by_target: list[list[int | None]] = []
-    for target in targets:
-        versions: list[int | None] = [None, *range(count - 1)]
-        if len(target.mutation.replacements) < count - 1:
-            real_runs = _RNG.randrange(1, count)
-            versions = [None] * real_runs + [0] * (count - real_runs)
-        _RNG.shuffle(versions)
-        by_target.append(versions)
-    return tuple(zip(*by_target, strict=True))
+    required = [target for target in targets if target.fail_to_pass]
+    if 0 < len(required) <= FEW_TESTS:
+        drawn = {target: _draw_of_few(target) for target in required}
+        return _by_run([drawn.get(target) or _draw(target, RUNS_WITH_FEW_TESTS) for target in targets])
+    while True:
+        versions = [_draw(target, RUNS) for target in targets]
+        runs = zip(*(drawn for drawn, target in zip(versions, targets, strict=True) if target.fail_to_pass), strict=True)
+        if all(None in run and set(run) != {None} for run in runs):
+            return _by_run(versions)
+
+
+def _draw(target: DecoyTarget, count: int) -> list[int | None]:
+    """Draw the version of a test in each run. Each version is used once, if there are as many."""
+    versions: list[int | None] = [None, *range(count - 1)]
+    if len(target.mutation.replacements) < count - 1:
+        real_runs = _RNG.randrange(1, count)
+        versions = [None] * real_runs + [0] * (count - real_runs)
+    _RNG.shuffle(versions)
+    return versions
+
+
+def _draw_of_few(target: DecoyTarget) -> list[int | None]:
+    """Draw a test that is a decoy in the first of three runs, with another wrong value than later if it has two."""
+    first = _RNG.randrange(2) if len(target.mutation.replacements) > 1 else 0
+    later: list[int | None] = [None, 1 - first if len(target.mutation.replacements) > 1 else 0]
+    _RNG.shuffle(later)
+    return [first, *later]
+
+
+def _by_run(versions: Sequence[Sequence[int | None]]) -> tuple[tuple[int | None, ...], ...]:
+    return tuple(zip(*versions, strict=True))
 
 
 def by_file(targets: Iterable[DecoyTarget]) -> Mapping[str, Sequence[DecoyTarget]]:

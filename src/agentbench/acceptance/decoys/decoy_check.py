@@ -8,11 +8,12 @@ with the tests.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
 from agentbench.acceptance.candidate import BuildFailed
 from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
+from agentbench.acceptance.checks.pytest.decide import is_trustworthy
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.decoys.assignments import DecoyPlan, DecoyTarget
 from agentbench.acceptance.decoys.decoy_plan import decoy_plan
@@ -97,10 +98,11 @@ class _DecoyCheck:
         outcome = self._tests.decide(combine_runs(runs, passing_canary=self._tests.survey.passing_canary))
         findings = [finding for run in runs[1:] for finding in self._tests.findings(run.run)]
         suspects = [(run, self._suspects(run, outcome.tests)) for run in runs]
-        confirmed = [
-            (run, target) for run, targets in suspects for target in self._confirm(run, targets, outcome.tests)
-        ]
-        findings += [_finding(target, run) for run, target in confirmed[:MAX_FINDINGS]]
+        confirmed: dict[DecoyTarget, DecoyRun] = {}
+        for run, targets in suspects:
+            unconfirmed = [target for target in targets if target not in confirmed]
+            confirmed |= dict.fromkeys(self._confirm(run, unconfirmed, outcome.tests), run)
+        findings += [_finding(target, run) for target, run in list(confirmed.items())[:MAX_FINDINGS]]
         outcome = dataclasses.replace(
             outcome,
             findings=tuple(dict.fromkeys((*outcome.findings, *findings))),
@@ -115,9 +117,20 @@ class _DecoyCheck:
             decided, why = Outcome.FAIL, gate.detail
         elif any(targets for _, targets in suspects):
             decided, why = Outcome.FAIL, UNSTABLE
+        elif outcome.outcome is Outcome.PASS and (unseen := self._unseen_decoys(runs)):
+            decided, why = Outcome.FAIL, f"the decoy test of {unseen[0]} has no result, although the real test passed"
         elif outcome.outcome is Outcome.PASS:
             why = f"{outcome.why}; decoys of {len(self._plan.ids) - len(self._without_evidence)} of them failed as expected"
         return dataclasses.replace(outcome, outcome=decided, why=why)
+
+    def _unseen_decoys(self, runs: Sequence[DecoyRun]) -> list[str]:
+        """Return tests whose decoy neither failed nor passed in a run that finished. With correct code, all of them fail."""
+        passing_canary, unseen = self._tests.survey.passing_canary, []
+        for run in runs:
+            outcomes = run.run.transcript.outcomes() if is_trustworthy(run.run, passing_canary=passing_canary) else {}
+            ids = (test for target in run.assignment.decoys for test in target.ids)
+            unseen += [test for test in ids if outcomes.get(test) not in {"failed", "passed"}]
+        return unseen
 
     # --- the runs -------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from agentbench.acceptance.decoys.assignments import RUNS, RUNS_OF_SINGLE_TEST
+from agentbench.acceptance.decoys.assignments import FEW_TESTS, RUNS, RUNS_WITH_FEW_TESTS
 from agentbench.acceptance.validation import Baseline
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Check
@@ -45,7 +45,7 @@ def _expected_runs(task: LoadedTask, check: Check) -> int:
     """Return how often acceptance runs a check: reruns, and decoy runs if the task has a reference."""
     runs = 1
     if check.parser == "pytest" and check.kind != "probe" and task.reference_file is not None:
-        runs = RUNS if len(check.fail_to_pass) > 1 else RUNS_OF_SINGLE_TEST
+        runs = RUNS if len(check.fail_to_pass) > FEW_TESTS else RUNS_WITH_FEW_TESTS
     return (1 + check.reruns) * runs
 
 
