@@ -518,12 +518,12 @@ def test_projects_that_print_stacks_may_continue(tasks: TaskFactory, tmp_path: P
 
 def test_known_behaviour_needs_the_words_in_the_base_file() -> None:
     seen = [
-        AuditEvent("sys.settrace", "a.py", 1),
-        AuditEvent("sys.settrace", "b.py", 1),
+        AuditEvent("gc.get_objects", "a.py", 1),
+        AuditEvent("gc.get_objects", "b.py", 1),
         AuditEvent("open test", "a.py", 2),
     ]
-    texts = {"a.py": b"sys.settrace(f); open(test)"}
-    assert known_behaviour(seen, lambda file: texts.get(file, b"")) == {"sys.settrace a.py"}
+    texts = {"a.py": b"gc.get_objects(); open(test)"}
+    assert known_behaviour(seen, lambda file: texts.get(file, b"")) == {"gc.get_objects a.py"}
 
 
 def test_modules_with_doctests_are_not_test_files() -> None:
@@ -722,3 +722,36 @@ def test_patches_may_read_test_data_that_the_reference_reads(tasks: TaskFactory,
     result = grade(patch_of(context, {"src/toy/core.py": looked_up}), context)
     (gate,) = [finding for finding in result.findings if finding.severity == "gate"]
     assert "reads tests/data/answers.json, a file of the tests that no test passed to it" in gate.detail
+
+
+SEARCHES_MEMORY = """
+
+class Like:
+    def __fspath__(self):
+        return __file__
+
+
+def search():
+    import gc
+    import io
+
+    io.FileIO(Like()).close()
+    return [thing for thing in gc.get_objects() if type(thing) is Like]
+"""
+
+
+@pytest.mark.req("G-01", "G-14")
+@pytest.mark.parametrize("has_reference", [True, False])
+def test_unusual_access_is_for_review_where_decoys_stop_cheats(
+    tasks: TaskFactory,
+    tmp_path: Path,
+    has_reference: bool,  # noqa: FBT001
+) -> None:
+    fix = {"src/toy/core.py": FIXED.replace("    ordered =", "    search()\n    ordered =") + SEARCHES_MEMORY}
+    reference = patch_of(tasks.context(tmp_path / "bare"), {"src/toy/core.py": FIXED}).decode()
+    sections = {"files": {"reference.patch": reference}, "reference": "reference.patch"} if has_reference else {}
+    context = tasks.context(tmp_path / "task", **sections)  # type: ignore[arg-type]
+    result = grade(patch_of(context, fix), context)
+    severities = {finding.severity for finding in result.findings if finding.rule == "watched_run"}
+    assert severities == ({"note"} if has_reference else {"gate"}), describe(result)
+    assert result.accepted is has_reference, describe(result)

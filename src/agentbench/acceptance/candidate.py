@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentbench.acceptance import events
-from agentbench.acceptance.build import build_limit, run_base_build, run_build
+from agentbench.acceptance.build import build_limit, keep_reference_build, run_base_build, run_build
 from agentbench.acceptance.checks.exit_status import step_result
 from agentbench.acceptance.grading_context import GradingContext, StepResult
 from agentbench.acceptance.protected import GradedTree, Protection, compose
@@ -156,6 +156,12 @@ class Reference(Candidate):
     """The reference solution. It is compared with nothing."""
 
     reference_file = None
+
+    def _run_build(self, sandbox: Sandbox) -> tuple[StepResult, Completed | None]:
+        step, completed = super()._run_build(sandbox)
+        if completed is not None:
+            keep_reference_build(self.context, completed)
+        return step, completed
 
     def attribute(self, lost: SandboxLost) -> SandboxLost:
         """Return the loss as it is: no code of a candidate ran."""

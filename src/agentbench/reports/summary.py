@@ -265,7 +265,9 @@ def coverage_sentence(summary: Summary) -> str:
     low = sum(share < LOW_COVERAGE for share in shares.values())
     line = f"Decoy tests cover {percent(total(list(shares.values())) / len(shares))} of the fail-to-pass tests (mean of {plural(len(shares), 'task')})"
     if low:
-        line += f"; at {plural(low, 'task')} below {percent(LOW_COVERAGE)}, where a pass is easier to forge"
+        none = sum(share == 0 for share in shares.values())
+        without = f" ({none} without any)" if none else ""
+        line += f"; at {plural(low, 'task')}{without} below {percent(LOW_COVERAGE)}, where a pass is easier to forge"
     return line + "."
 
 

@@ -27,6 +27,7 @@ from agentbench.core.threads import threads
 
 RULE = "passes_false_tests"
 MAX_FINDINGS = 5
+NO_REFERENCE = "no decoy tests: the task has no reference"
 UNSTABLE = "passed decoy tests once but not when repeated: results are not stable"
 
 
@@ -50,8 +51,9 @@ def run_with_decoys(tests: PytestCheck, step: CheckStep) -> CheckOutcome:
     _require_coverage(tests, plan)
     if plan.targets:
         return _DecoyCheck(tests, plan, step).run()
-    if not remark and tests.candidate.reference_file is not None:
-        remark = "; none of them can have a decoy test"
+    if not remark:
+        has_reference = tests.candidate.reference_file is not None
+        remark = "; none of them can have a decoy test" if has_reference else f"; {NO_REFERENCE}"
     selected = SelectedTests(tests.candidate.tree, named=frozenset(plan.named), reference_sec=plan.reference_sec)
     outcome = tests.decide(tests.run(selected, step.start))
     return dataclasses.replace(outcome, why=f"{outcome.why}{remark}")

@@ -16,10 +16,6 @@ TELLING_WORDS = {
     "gc.get_objects": (b"get_objects",),
     "gc.get_referrers": (b"get_referrers",),
     "gc.get_referents": (b"get_referents",),
-    "sys.settrace": (b"settrace",),
-    "sys.setprofile": (b"setprofile",),
-    "sys.monitoring.register_callback": (b"monitoring",),
-    "ctypes": (b"ctypes",),
 }
 """Words without which a file does not show this behaviour. Opening files is missing here: every project does that."""
 _PATCH_CALL = re.compile(

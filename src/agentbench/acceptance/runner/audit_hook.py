@@ -2,8 +2,8 @@
 
 The interpreter raises audit events no matter under which name a function is called, so names that are assembled at run
 time are covered as well. Each report carries the file and line of the code responsible. Reported: opening, moving or
-replacing a file of the required tests, reading the runner, opening or searching the interpreter's memory, tracing, and
-loading code that was put in place while tests run.
+replacing a file of the required tests, opening or searching the interpreter's memory, and loading code that was put in
+place while tests run.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import pathlib
 import posix
+import re
 import stat
 import sys
 from _imp import get_frozen_object
@@ -26,6 +27,13 @@ from typing import Any
 _stat, _list_folder, _cwd, _getpid = posix.stat, posix.listdir, posix.getcwd, posix.getpid
 _getframe = sys._getframe  # noqa: SLF001
 _PATH_TYPES, _path_str = (pathlib.PosixPath, pathlib.PurePosixPath), pathlib.PurePath.__str__
+_CLASS_MRO, _CLASS_DICT = vars(type)["__mro__"], vars(type)["__dict__"]
+_PATH_BASES = frozenset(pathlib.PosixPath.__mro__)
+_PATH_NAMES = frozenset(
+    {"__fspath__", "__str__", "__getattribute__", "__getattr__", "drive", "root", "parts", "parser"}
+) | {name for base in _PATH_BASES for name in vars(base) if name.startswith("_") and not name.startswith("__")}
+"""Attributes on which the text of a path depends."""
+_split_words = re.compile(r"[\s'\"()\[\]{},;&|<>=`$]+").split
 _IS_DIRECTORY = stat.S_IFDIR
 _MEMORY_MODE = stat.S_IFREG | stat.S_IRUSR | stat.S_IWUSR
 """Mode of `/proc/PID/mem`, the only file of a process there that its owner may both read and write."""
@@ -36,20 +44,11 @@ OPEN_EVENTS = frozenset({"open", "os.listdir", "os.scandir"})
 MOVE_EVENTS = frozenset({"os.rename", "os.remove", "os.truncate", "os.link", "os.symlink"})
 """Events that put one file in the place of another without opening either."""
 PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"})
-MEMORY_EVENTS = frozenset(
-    {
-        *("gc.get_objects", "gc.get_referrers", "gc.get_referents"),
-        *("sys.settrace", "sys.setprofile", "sys.monitoring.register_callback"),
-    }
-)
-NATIVE_EVENTS = frozenset({"ctypes.cdata", "ctypes.dlsym", "ctypes.dlsym/handle"})
-"""Events that give access to the interpreter's own memory. Symbol lookups count only for symbols of the interpreter."""
+MEMORY_EVENTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents"})
 LOAD_EVENTS = {"open": 0, "import": 1, "ctypes.dlopen": 0}
 """Events that load code, if the import system opens the file, and the position of the file among their arguments."""
 IMPORT_SYSTEM = "<frozen importlib._bootstrap_external>"
-HANDLED_EVENTS = (
-    {"exec"} | LOAD_EVENTS.keys() | OPEN_EVENTS | MOVE_EVENTS | PROCESS_EVENTS | MEMORY_EVENTS | NATIVE_EVENTS
-)
+HANDLED_EVENTS = {"exec"} | LOAD_EVENTS.keys() | OPEN_EVENTS | MOVE_EVENTS | PROCESS_EVENTS | MEMORY_EVENTS
 STACK_FORMATTERS = frozenset({"format_stack", "print_stack"})
 """Functions that format stacks for people. Before tests run, their output holds nothing that a test expects."""
 SOURCE_READERS = {
@@ -57,7 +56,7 @@ SOURCE_READERS = {
     "traceback.py": frozenset({"line", "lines", "extract_stack", "format_stack", "print_stack", "walk_stack"}),
 }
 """Called directly, these return the source of a named file or of the caller. Error formatters use other functions."""
-ON_BEHALF = frozenset({"open test", "open runner", "open memory", "change test"})
+ON_BEHALF = frozenset({"open test", "open memory", "change test"})
 """Events for which the caller of an installed package is responsible. Tests hand packages other files."""
 FROZEN = "<frozen "
 FROZEN_NAMES = {
@@ -107,7 +106,7 @@ class AuditMonitor:
         self._guarded = frozenset(job["guarded"])
         self._guarded_inodes = {inode: path for path in self._guarded if (inode := _inode(path)) is not None}
         """The guarded files by device and inode, so that links and other paths to them are recognised."""
-        self._guarded_names = frozenset(path.rpartition("/")[2] for path in self._guarded)
+        self._guarded_names = frozenset(path.rpartition("/")[2] for path in self._guarded if path.endswith(".py"))
         self._started = time()
         self._proc_device = _stat("/proc").st_dev
         self._runner_folder = runner_folder.rstrip("/") + "/"
@@ -165,7 +164,8 @@ class AuditMonitor:
         kind = self._classify(event, arguments)
         if not kind or self._counts.get(kind, 0) >= MAX_REPORTS:
             return None
-        if event in OPEN_EVENTS and self._test_passed_path(arguments[0], frame):
+        paths = arguments[:1] if event in OPEN_EVENTS else self._named_tests(event, arguments)
+        if paths and all(self._test_passed_path(path, frame) for path in paths):
             return None
         return self._locate(kind, frame)
 
@@ -213,20 +213,26 @@ class AuditMonitor:
             return "change test" if moved else ""
         if event in MEMORY_EVENTS:
             return event
-        if event in LOAD_EVENTS:
-            return ""
-        if event in NATIVE_EVENTS:
-            return "ctypes" if not event.startswith("ctypes.dlsym") or _names_python_symbol(arguments) else ""
-        command = " ".join(_texts(arguments[:3]))
-        return "open test" if any(name in command for name in self._guarded_names) else ""
+        return "open test" if self._named_tests(event, arguments) else ""
+
+    def _named_tests(self, event: str, arguments: tuple[Any, ...]) -> list[str]:
+        """Return the words of a command that name a file of the tests."""
+        if event not in PROCESS_EVENTS:
+            return []
+        folder = _path_text(arguments[2]) if event == "subprocess.Popen" else None
+        words = [word for text in _texts(arguments[:3]) for word in _split_words(text)]
+        return [word for word in words if self._names_test(word, folder or ".")]
+
+    def _names_test(self, word: str, folder: str) -> bool:
+        """Return whether a word is the path of a test, or has the name of one and is no other file."""
+        inode = _inode(word if word.startswith("/") else f"{folder}/{word}")
+        return inode in self._guarded_inodes or (inode is None and any(name in word for name in self._guarded_names))
 
     def _classify_open(self, event: str, arguments: tuple[Any, ...]) -> str:
         path = arguments[0] if arguments else None
         text = _path_text(path)
         if text is None:
             return "" if type(path) in (int, bool, type(None)) else "open object"
-        if text.startswith(self._runner_folder):
-            return "open runner"
         if event != "open":
             return ""
         # `os.open`, whose events have no mode, takes a path relative to a directory descriptor, which the event does not tell.
@@ -268,7 +274,7 @@ class AuditMonitor:
         acts on behalf of its caller, and so do installed packages for some events. Memory events count only for direct
         calls. Code without a file is responsible if nothing else is: libraries make such code for their callers.
         """
-        direct = not kind.startswith(("open", "change", "ctypes"))
+        direct = kind in MEMORY_EVENTS
         purpose, generated, outermost = "", None, frame
         while frame is not None:
             outermost = frame
@@ -428,7 +434,15 @@ def _path_text(value: Any) -> str | None:  # noqa: ANN401
         return str.__str__(value)
     if issubclass(type(value), bytes):
         return bytes(memoryview(value)).decode(_ENCODING, _ERRORS)
-    return _path_str(value) if type(value) in _PATH_TYPES else None
+    return _path_str(value) if issubclass(type(value), _PATH_TYPES) and _is_plain_path(type(value)) else None
+
+
+def _is_plain_path(kind: type) -> bool:
+    """Return whether a subclass of the paths of `pathlib` replaces nothing of them. Then their methods give its text."""
+    if type(kind) is not type:
+        return False
+    own = [base for base in _CLASS_MRO.__get__(kind) if base not in _PATH_BASES]
+    return not any(type(name) is not str or name in _PATH_NAMES for base in own for name in _CLASS_DICT.__get__(base))
 
 
 def _inode(path: str) -> tuple[int, int] | None:
@@ -462,7 +476,3 @@ def _absolute(path: str) -> str:
         elif part not in ("", "."):
             parts.append(part)
     return "/" + "/".join(parts)
-
-
-def _names_python_symbol(arguments: tuple[Any, ...]) -> bool:
-    return any(type(argument) is str and argument.lstrip("_").startswith("Py") for argument in arguments)

@@ -184,7 +184,7 @@ class PytestCheck:
                 pins=self._pins(tests),
                 limit=limit,
             )
-        return dataclasses.replace(run, built=built, changed_files=changed_files)
+        return dataclasses.replace(run, built=built, changed_files=changed_files, decoys=tests.mutated)
 
     def _command(self, tests: SelectedTests) -> PytestCommand:
         arguments = self.command.arguments

@@ -67,6 +67,8 @@ class PytestRun:
     """The environment after a declared build."""
     changed_files: tuple[str, ...] = ()
     """Protected files that the build changed."""
+    decoys: bool = False
+    """Whether some of the tests may be decoys."""
 
     @property
     def whole(self) -> bool:
