@@ -745,7 +745,7 @@ def search():
 def test_unusual_access_is_for_review_where_decoys_stop_cheats(
     tasks: TaskFactory,
     tmp_path: Path,
-    has_reference: bool,  # noqa: FBT001
+    has_reference: bool,
 ) -> None:
     fix = {"src/toy/core.py": FIXED.replace("    ordered =", "    search()\n    ordered =") + SEARCHES_MEMORY}
     reference = patch_of(tasks.context(tmp_path / "bare"), {"src/toy/core.py": FIXED}).decode()

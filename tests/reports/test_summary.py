@@ -223,5 +223,7 @@ def test_summary_states_decoy_coverage_by_task(tmp_path: Path) -> None:
     text = as_markdown(summary)
     assert "Decoy tests cover 62.5% of the fail-to-pass tests (mean of 2 tasks)" in text
     assert "at 1 task below 50.0%, where a pass is easier to forge" in text
+    bare = open_run(run_dir(tmp_path / "bare", [record("a", decoy_coverage=0.0), record("b", decoy_coverage=0.25)]))
+    assert "at 2 tasks (1 without any) below 50.0%" in as_markdown(summarise(bare))
     rows = list(csv.DictReader(io.StringIO(as_csv(summary))))
     assert [row["decoy_coverage"] for row in rows] == ["1.0", "0.25", ""]

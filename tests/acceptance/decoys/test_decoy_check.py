@@ -340,7 +340,7 @@ def _read():
 
 @pytest.mark.req("G-01")
 @pytest.mark.parametrize("exits", [False, True])
-def test_code_that_reads_the_answers_in_one_run_only_fails(tasks: TaskFactory, tmp_path: Path, exits: bool) -> None:  # noqa: FBT001
+def test_code_that_reads_the_answers_in_one_run_only_fails(tasks: TaskFactory, tmp_path: Path, exits: bool) -> None:
     context = context_with_reference(tasks, tmp_path)
     result = grade(patch_of(context, {SOURCE: ECHOES_WHEN_ALL_TESTS_RUN.replace("{exits}", str(exits))}), context)
     assert not result.accepted

@@ -103,7 +103,9 @@ def draw_runs(targets: Sequence[DecoyTarget]) -> tuple[tuple[int | None, ...], .
         return _by_run([drawn.get(target) or _draw(target, RUNS_WITH_FEW_TESTS) for target in targets])
     while True:
         versions = [_draw(target, RUNS) for target in targets]
-        runs = zip(*(drawn for drawn, target in zip(versions, targets, strict=True) if target.fail_to_pass), strict=True)
+        runs = zip(
+            *(drawn for drawn, target in zip(versions, targets, strict=True) if target.fail_to_pass), strict=True
+        )
         if all(None in run and set(run) != {None} for run in runs):
             return _by_run(versions)
 

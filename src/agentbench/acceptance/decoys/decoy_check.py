@@ -56,7 +56,7 @@ def run_with_decoys(tests: PytestCheck, step: CheckStep) -> CheckOutcome:
         remark = "; none of them can have a decoy test" if has_reference else f"; {NO_REFERENCE}"
     selected = SelectedTests(tests.candidate.tree, named=frozenset(plan.named), reference_sec=plan.reference_sec)
     outcome = tests.decide(tests.run(selected, step.start))
-    return dataclasses.replace(outcome, why=f"{outcome.why}{remark}")
+    return dataclasses.replace(outcome, why=f"{outcome.why}{remark if outcome.outcome is Outcome.PASS else ''}")
 
 
 def _require_coverage(tests: PytestCheck, plan: DecoyPlan) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.acceptance.decoys.decoy_check import NO_REFERENCE
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance, GradingContext, Unlogged
 from agentbench.core.reasons import Assurance, Outcome
@@ -38,7 +39,7 @@ def context(tasks: TaskFactory, tmp_path_factory: pytest.TempPathFactory) -> Gra
 def test_correct_patch_passes_with_every_required_test(context: GradingContext) -> None:
     graded = grade(patch_of(context, FIX), context)
     (unit,) = graded.checks
-    assert (unit.outcome, unit.decided.why) == (Outcome.PASS, "12 required tests passed")
+    assert (unit.outcome, unit.decided.why) == (Outcome.PASS, f"12 required tests passed; {NO_REFERENCE}")
     assert unit.decided.assurance is Assurance.PER_TEST
     assert unit.decided.exit_code == 0
     assert (unit.decided.f2p_passed, unit.decided.f2p_total) == (4, 4)
@@ -134,7 +135,7 @@ def test_each_form_of_a_pytest_call_gets_per_test_assurance(tasks: TaskFactory, 
     )
     (fixed,) = grade(patch_of(context, FIX), context).checks
     (unfixed,) = grade(b"", context).checks
-    assert (fixed.outcome, fixed.decided.why) == (Outcome.PASS, "13 required tests passed")
+    assert (fixed.outcome, fixed.decided.why) == (Outcome.PASS, f"13 required tests passed; {NO_REFERENCE}")
     assert set(unfixed.decided.failing) == set(FAIL_TO_PASS)
     assert isinstance(context.log, Unlogged)
     logged = [payload for payload in context.log.payloads if isinstance(payload, AcceptanceCheck)]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.acceptance.decoys.decoy_check import NO_REFERENCE
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import CheckOutcome
 from agentbench.core.reasons import Outcome
@@ -123,7 +124,9 @@ def test_tests_do_not_see_ids_with_parameters(tasks: TaskFactory, tmp_path: Path
     command = "python -m pytest -q -k 'not dropped' '--doctest-glob=*.txt'"
     check = {"command": command, "fail_to_pass": list(OPAQUE_IDS), "pass_to_pass": []}
     decided = graded(tasks, tmp_path, OPAQUE, check=check)
-    assert (decided.outcome, decided.why) == (Outcome.PASS, "9 required tests passed"), decided.diagnostics
+    assert (decided.outcome, decided.why) == (Outcome.PASS, f"9 required tests passed; {NO_REFERENCE}"), (
+        decided.diagnostics
+    )
     assert {test for test in decided.tests if "opaque" in test} == set(OPAQUE_IDS)
 
 
