@@ -368,3 +368,26 @@ def test_texts_that_are_searched_for_do_not_become_other_texts_of_the_file(line:
         assert decoys
         assert all(decoy.count("Error") == source.count("Error") for decoy in decoys)
         assert all(decoy.count("Abort") == source.count("Abort") for decoy in decoys)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["assert f() == 25  # 5 times 5 is 25"],
+        ["# the answer is 25", "assert f() == 25"],
+        ['"""Return 25."""', "assert f() == 25"],
+        ["assert f() == 25, 'f() must be 25'"],
+        ["assert f() == 'some text'  # not 'other text' but 'some text'"],
+    ],
+)
+def test_values_that_the_test_repeats_in_words_are_not_changed(lines: list[str]) -> None:
+    """A decoy would change the value and leave the words, which tell the real one."""
+    source = "def test_it():\n    " + "\n    ".join(lines) + "\n"
+    assert all("!=" in decoy for decoy in decoys_of(source))
+    assert any("==" in decoy for decoy in decoys_of(source.replace("25", "2", 1).replace("some", "any", 1)))
+
+
+def test_values_in_the_name_of_a_test_are_not_changed() -> None:
+    source = "def test_gives_404():\n    assert f() == 404\n    assert g() == 405\n"
+    mutations = find_mutations(source.encode(), [("test_gives_404",)], "seed")
+    assert mutations["test_gives_404",][None].original == "405"

@@ -22,9 +22,9 @@ from agentbench.core.errors import TaskError
 MAX_FAIL_TO_PASS, MAX_DECOYS_WITH_PASS_TO_PASS = 2000, 20
 """Maximum number of fail-to-pass ids with decoys. If there are few, pass-to-pass ids bring them to the second number."""
 VERSION = 15
-"""Raise this when tests are mutated differently or the fields of `DecoyPlan` change."""
-DRAW = 2
-"""Raise this when runs are drawn differently. Recorded plans stay valid; plans of the cache are drawn again."""
+"""Raise this when the fields of `DecoyPlan` change."""
+METHOD = 2
+"""Raise this when tests are mutated or runs are drawn differently. Recorded plans stay valid, cached ones are made again."""
 MAX_PLANS = 5
 """Number of plans to draw, each with fewer tests, until the reference behaves correctly in all runs."""
 
@@ -38,7 +38,7 @@ def decoy_plan(tests: PytestCheck) -> DecoyPlan:
         SandboxError: the sandbox failed.
     """
     context = tests.candidate.context
-    key = key_of(VERSION, DRAW, reference_key(context, tests.check, context.loaded.reference_file))
+    key = key_of(VERSION, METHOD, reference_key(context, tests.check, context.loaded.reference_file))
     evidence = context.reference_evidence
     return evidence.result(context.cache, tests.check.id, key, DecoyPlan, lambda: _create_plan(tests), version=VERSION)
 

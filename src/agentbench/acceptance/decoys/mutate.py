@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import random
+import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping
 
@@ -80,6 +81,7 @@ class _TestMutator:
         self._everywhere = everywhere
         self._test = test
         self._rng = rng
+        self._prose = file.prose(test)
         self._assertions = final_assertions(test)
         # In random order: code that knew which assertion is changed could answer only this one honestly.
         rng.shuffle(self._assertions)
@@ -163,7 +165,7 @@ class _TestMutator:
 
     def _mutate_value(self, written: WrittenValue) -> Mutation | None:
         """Change a random part of a value: code that knew which one could compute it honestly and fake the others."""
-        parts = list(literal_parts(written.node))
+        parts = [part for part in literal_parts(written.node) if not self._is_in_prose(part.node)]
         self._rng.shuffle(parts)
         parts.sort(key=lambda part: isinstance(part.value, bool))
         for part in parts:
@@ -180,6 +182,11 @@ class _TestMutator:
             if mutation is not None:
                 return mutation
         return None
+
+    def _is_in_prose(self, literal: ast.Constant) -> bool:
+        """Return whether the test also says a value in words, which would still say the right one."""
+        text = literal.value if isinstance(literal.value, str) else self._file.text(literal)
+        return bool(text) and re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self._prose) is not None
 
     def _drawn(self, value: object, text: str, literals: list[str]) -> list[str]:
         """Return other literals in the same style, each the more likely the more often it occurs."""

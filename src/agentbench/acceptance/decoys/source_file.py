@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -35,6 +37,7 @@ class SourceFile:
         """How often each name is read or assigned."""
         self.parameters = Counter(node.arg for node in ast.walk(self.tree) if isinstance(node, ast.arg))
         self.constants = [node for node in ast.walk(self.tree) if isinstance(node, ast.Constant)]
+        self._comments = list(_comments(source))
         self.literals: dict[type, list[str]] = {}
         """Every literal as it is written, by type, as often as it occurs."""
         for node in self.constants:
@@ -48,6 +51,13 @@ class SourceFile:
 
     def text(self, node: ast.expr) -> str:
         return self.source[self.start(node) : self.end(node)].decode()
+
+    def prose(self, test: TestDef) -> str:
+        """Return what a test says in words: its name, docstring, comments and messages."""
+        last = test.end_lineno or test.lineno
+        comments = [text for line, text in self._comments if test.lineno <= line <= last]
+        messages = [self.text(node.msg) for node in ast.walk(test) if isinstance(node, ast.Assert) and node.msg]
+        return "\n".join([test.name.replace("_", " "), ast.get_docstring(test) or "", *comments, *messages])
 
     def function_around(self, line: int) -> Place | None:
         """Return the function whose body or signature contains a line, or None."""
@@ -67,6 +77,15 @@ class SourceFile:
         if self.uses[name] != 2 or self.parameters[name]:
             return None
         return next((value for target, value in _assignments(self.tree.body) if target == name), None)
+
+
+def _comments(source: bytes) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a source with their lines."""
+    try:
+        tokens = list(tokenize.tokenize(io.BytesIO(source).readline))
+    except tokenize.TokenError as error:
+        raise ValueError("a source that cannot be split into tokens") from error
+    yield from ((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
 
 
 def names_in(node: ast.AST) -> set[str]:
