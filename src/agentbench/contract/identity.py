@@ -13,7 +13,7 @@ the lock has are part of the acceptance, not of the contract: the contract is wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -68,41 +68,43 @@ def _over(kind: str, parts: dict[str, str], names: tuple[str, ...]) -> str:
 
 def _parts(loaded: LoadedTask, hidden: Json) -> dict[str, Json]:
     task = loaded.task
-    policy = _plain(task.policy)
-    policy["editable_globs"] = list(loaded.editable_globs)
+    # Dumped as a whole: a dump of each section would build a serializer for each.
+    plain = _plain(task)
+    policy = {**plain["policy"], "editable_globs": list(loaded.editable_globs)}
     if task.policy.stage_mode == "auto":
         del policy["stage_mode"]  # means the same as an absent key
-    oracle = _plain(task.oracle)
-    oracle["hidden"] = hidden
-    oracle["checks"] = [_check(loaded, check) for check in task.oracle.checks]
-    oracle["validation"] = _plain(task.validation) if task.validation is not None else None
+    checks = zip(task.oracle.checks, plain["oracle"]["checks"], strict=True)
     return {
-        "repo": _repo(loaded),
-        "environment": _environment(loaded),
-        "setup": _plain(task.setup),
-        "oracle": oracle,
+        "repo": _repo(loaded, plain["repo"]),
+        "environment": _environment(loaded, plain["environment"]),
+        "setup": plain["setup"],
+        "oracle": {
+            **plain["oracle"],
+            "hidden": hidden,
+            "checks": [_with_driver(loaded, check, fields) for check, fields in checks],
+            "validation": plain.get("validation"),
+        },
         "policy": policy,
         "statement": loaded.statement,
-        "hints": _plain(task.hints),
+        "hints": plain["hints"],
         "turns": list(task.turns),
-        "budget": _plain(task.budget),
+        "budget": plain["budget"],
         "scorers": [_plain(scorer) for scorer in loaded.scorers],
         "judge": _plain(loaded.judge) if loaded.judge is not None else None,
-        "rubric": _plain(task.rubric),
+        "rubric": plain["rubric"],
     }
 
 
-def _plain(model: BaseModel) -> dict[str, Json]:
+def _plain(model: BaseModel) -> dict[str, Any]:
     # Without None values, so that a new optional key does not change the digests of existing tasks.
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _repo(loaded: LoadedTask) -> Json:
+def _repo(loaded: LoadedTask, fields: dict[str, Json]) -> Json:
     repo = loaded.task.repo
     if not isinstance(repo, Repo):
         return "none"
-    plain = _plain(repo)
-    plain.pop("origin", None)  # another address of the same commit
+    plain = {name: value for name, value in fields.items() if name != "origin"}  # another address of the same commit
     if repo.sha256 is not None:
         plain["sha256"] = repo.sha256.removeprefix("sha256:")
     if loaded.repo_folder is not None:
@@ -110,19 +112,17 @@ def _repo(loaded: LoadedTask) -> Json:
     return plain
 
 
-def _environment(loaded: LoadedTask) -> Json:
-    plain = _plain(loaded.task.environment)
+def _environment(loaded: LoadedTask, fields: dict[str, Json]) -> Json:
     dockerfile = loaded.task.environment.dockerfile
-    if dockerfile is not None:
-        plain["dockerfile"] = sha256_hex(read_bytes(loaded.folder / dockerfile))
-    return plain
+    if dockerfile is None:
+        return fields
+    return {**fields, "dockerfile": sha256_hex(read_bytes(loaded.folder / dockerfile))}
 
 
-def _check(loaded: LoadedTask, check: Check) -> Json:
-    plain = _plain(check)
-    if check.driver is not None:
-        plain["driver_sha256"] = sha256_hex(read_bytes(loaded.driver_file(check)))
-    return plain
+def _with_driver(loaded: LoadedTask, check: Check, fields: dict[str, Json]) -> Json:
+    if check.driver is None:
+        return fields
+    return {**fields, "driver_sha256": sha256_hex(read_bytes(loaded.driver_file(check)))}
 
 
 def _hidden(loaded: LoadedTask) -> Json:
@@ -132,7 +132,7 @@ def _hidden(loaded: LoadedTask) -> Json:
 
 def _acceptance(loaded: LoadedTask, hidden: Json) -> str:
     protected = loaded.task.oracle.protected
-    mandatory = [_check(loaded, check) for check in loaded.checks if check.mandatory]
+    mandatory = [_with_driver(loaded, check, _plain(check)) for check in loaded.checks if check.mandatory]
     return digest(
         {
             "agentbench": "acceptance/1",

@@ -155,8 +155,8 @@ class _DecoyCheck:
         for step, run in zip(list(self._open), runs, strict=True):
             decoys, targets = (sum(len(t.ids) for t in ts) for ts in (run.assignment.decoys, self._plan.targets))
             why = f"{decoys} of {targets} tests with decoys have a wrong expected value"
-            held = all(run.holds(target) for target in self._plan.targets)
-            self._finish(step, _outcome(run.run, Outcome.PASS if held else Outcome.FAIL, why))
+            correct = run.correct(self._plan.targets) == set(self._plan.targets)
+            self._finish(step, _outcome(run.run, Outcome.PASS if correct else Outcome.FAIL, why))
         first_sec, *others_sec = (run.run.completed.duration_sec for run in runs)
         self._spent_sec += max(first_sec, sum(others_sec))
         return runs
@@ -206,7 +206,8 @@ class _DecoyCheck:
             return passed
         if not compared.run.whole:
             raise TaskError("the reference could not be run for comparison: its tests did not finish")
-        return [target for target in passed if compared.holds(target)]
+        correct = compared.correct(passed)
+        return [target for target in passed if target in correct]
 
     def _expects_one_class(self, target: DecoyTarget, run: DecoyRun) -> bool:
         mutation = target.mutation

@@ -102,7 +102,7 @@ def _try_plan(reference: PytestCheck, plan: DecoyPlan) -> tuple[DecoyPlan, tuple
         given.append(
             {item.opaque: item.given for item in run.run.transcript.items if function_id(item.id) in plan.real_ids}
         )
-        correct &= {target for target in plan.targets if run.holds(target)}
+        correct &= run.correct(plan.targets)
         disturbed, culprits = _find_disturbed(run, reference.requirement)
         correct -= culprits
         failed |= disturbed

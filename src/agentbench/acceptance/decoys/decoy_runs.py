@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentbench.acceptance.candidate import Candidate
@@ -29,11 +29,13 @@ class DecoyRun:
     run: PytestRun
     assignment: DecoyAssignment
 
-    def holds(self, target: DecoyTarget) -> bool:
-        """Return whether a test behaved as for a correct solution: failed as a decoy, passed as the real test."""
-        expected = "failed" if target in self.assignment.decoys else "passed"
+    def correct(self, targets: Iterable[DecoyTarget]) -> set[DecoyTarget]:
+        """Return the tests that behaved as for a correct solution: failed as a decoy, passed as the real test."""
+        if not self.run.whole:
+            return set()
         outcomes = self.run.transcript.outcomes()
-        return self.run.whole and all(outcomes.get(test) == expected for test in target.ids)
+        expected = {target: "failed" if target in self.assignment.decoys else "passed" for target in targets}
+        return {target for target in expected if all(outcomes.get(test) == expected[target] for test in target.ids)}
 
     def passed_decoys(self, real: Mapping[str, str]) -> list[DecoyTarget]:
         """Return decoys that passed although the real test passed too.

@@ -6,7 +6,6 @@ import configparser
 import json
 import posixpath
 import re
-import tomllib
 from collections.abc import Iterator
 
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
@@ -34,6 +33,8 @@ def declared_dependencies(path: bytes, content: bytes) -> frozenset[str]:
     name = posixpath.basename(path)
     try:
         if name == b"pyproject.toml":
+            import tomllib  # noqa: PLC0415 - slow to load and rarely needed
+
             declared = _pyproject_dependencies(tomllib.loads(text))
         elif name == b"package.json":
             declared = _package_dependencies(json.loads(text))
