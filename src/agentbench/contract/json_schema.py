@@ -9,6 +9,7 @@ import ast
 import inspect
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +59,9 @@ def _models(model: type[BaseModel]) -> list[type[BaseModel]]:
 
 def _field_docs(model: type[BaseModel]) -> dict[str, str]:
     """Read the docstrings of fields from the source, because models do not keep them."""
-    (definition,) = ast.parse(inspect.getsource(model)).body
     docs: dict[str, str] = {}
     name = ""
-    for statement in definition.body if isinstance(definition, ast.ClassDef) else ():
+    for statement in _class_bodies(model.__module__).get(model.__name__, ()):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             name = statement.target.id
         elif name and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
@@ -69,3 +69,9 @@ def _field_docs(model: type[BaseModel]) -> dict[str, str]:
         else:
             name = ""
     return docs
+
+
+@cache
+def _class_bodies(module: str) -> dict[str, list[ast.stmt]]:
+    statements = ast.parse(inspect.getsource(sys.modules[module])).body
+    return {statement.name: statement.body for statement in statements if isinstance(statement, ast.ClassDef)}

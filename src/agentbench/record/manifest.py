@@ -5,10 +5,10 @@ An unknown value is declared absent by an empty value. `manifest_problems` lists
 
 # No `from __future__ import annotations`: pydantic would compile every annotation, a quarter of the time to import this.
 
-import json
 from pathlib import Path
 from typing import Literal
 
+import pydantic_core
 from pydantic import Field, JsonValue, ValidationError
 
 from agentbench.core.canonical import CanonicalError, Json, parse_strict, sha256_hex
@@ -308,4 +308,4 @@ def read_manifest(path: Path) -> Manifest:
 
 def indented_json(value: Json, redact: Redactor | None = None, names: frozenset[str] = frozenset()) -> bytes:
     """Encode as indented JSON, whatever text the value contains."""
-    return json.dumps(to_json(value, redact, names), ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
+    return pydantic_core.to_json(to_json(value, redact, names), indent=2) + b"\n"

@@ -8,6 +8,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from functools import cache
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
@@ -24,13 +25,12 @@ def open_url(url: str, *, headers: Mapping[str, str] | None = None, certificates
     request = urllib.request.Request(address, headers=dict(headers or {}))  # noqa: S310 - see opener
     if authorization:
         request.add_unredirected_header("Authorization", authorization)
-    context = ssl.create_default_context(cafile=certificates) if certificates else None
     # Only these handlers, so that a redirect cannot read a local file.
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
         urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(context=context),
+        urllib.request.HTTPSHandler(context=_context(certificates)),
         urllib.request.HTTPRedirectHandler(),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
@@ -40,6 +40,12 @@ def open_url(url: str, *, headers: Mapping[str, str] | None = None, certificates
     if response is None:
         raise ValueError("the URL or a redirect is not http or https")
     return response
+
+
+@cache
+def _context(certificates: str | None) -> ssl.SSLContext:
+    """Read the trusted certificates once: that takes longer than a request."""
+    return ssl.create_default_context(cafile=certificates)
 
 
 def _split_credentials(url: str) -> tuple[str, str]:

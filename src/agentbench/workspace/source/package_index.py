@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import BinaryIO
@@ -27,6 +28,7 @@ _REQUEST = re.compile(r"pypi:(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _PAGE_BYTES = 64 * MIB
 _SDIST = (".tar.gz", ".zip", ".tar.bz2", ".tar.xz", ".tgz")
+_WEB = ("http://", "https://")
 _SHA256 = re.compile(r"sha256=([0-9a-f]{64})")
 _MAX_FAILURES = 2
 """Failed requests in a row after which the indexes are no longer asked."""
@@ -160,6 +162,7 @@ def _not_found(request: str, releases: list[Release], problems: list[str], setti
     )
 
 
+@lru_cache(maxsize=1024)  # files of one project are many and have the same name
 def normal_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -207,11 +210,13 @@ def _read_links(page: str, settings: PackageSettings) -> Iterator[Release]:
         path, page = path / "index.html", page.rstrip("/") + "/"
     body, kind = _read_page(page, path, settings)
     listed = _json_links(body) if kind.endswith("json") else _html_links(body)
+    with_credentials = "@" in urlsplit(page).netloc
     for href, filename, digest, uploaded in listed:
-        url = urljoin(page, href)
-        if urlsplit(url).scheme in {"http", "https"} or (path is not None and _local_path(url) is not None):
-            name = filename or unquote(urlsplit(url).path.rsplit("/", 1)[-1])
-            yield Release(_with_credentials(url.partition("#")[0], page), name, digest, uploaded)
+        # An index may list tens of thousands of files, so most of them are not parsed as URLs.
+        url = (href if href.startswith(_WEB) else urljoin(page, href)).partition("#")[0]
+        if url.startswith(_WEB) or (path is not None and _local_path(url) is not None):
+            name = filename or unquote(url.partition("?")[0].rpartition("/")[2])
+            yield Release(_with_credentials(url, page) if with_credentials else url, name, digest, uploaded)
 
 
 def _read_page(page: str, path: Path | None, settings: PackageSettings) -> tuple[str, str]:
