@@ -8,11 +8,24 @@ turns within one run:
     plain    the check's own command with the sandbox's pytest, in a replica with the reference and the hidden tests
     graded   `ab grade --patch REFERENCE`, warm, as a command of its own
 
+    imports  a Python that only imports click, pydantic and yaml, which every command needs
+
 Plain counts what the command uses, without opening the sandbox. Graded counts everything: the harness process from its
 first import, its spawner, and all processes in its sandboxes (for containers only the harness, because the engine starts
-them). The goals are limits over the plain time: factor × plain + seconds. In the end, all tasks are run once more two at a
-time, plain and as one `ab grade --predictions --workers 2`, and with SWE-bench's harness if it is asked for. So there are
-two numbers for the CPU of a grading: of a command for one patch, and of one command for all, divided by the tasks.
+them). In the end, all tasks are run once more two at a time, plain and as one `ab grade --predictions --workers 2`, and with
+SWE-bench's harness if it is asked for. So there are two numbers for the CPU of a grading: of a command for one patch, and of
+one command for all, divided by the tasks.
+
+Goals, each printed as met or missed:
+
+    cpu, a command for one patch      median over tasks of (graded − (3 × plain + 0.5 s)) ≤ 0
+                                      90th percentile of (graded − (4 × plain + 1 s)) ≤ 0
+    harness process                   ≤ 0.3 s CPU, for one patch (median) and per patch of one command for all
+    wall, two workers                 one command for all ≤ 2.5 × plain two at a time + 0.5 s, per task
+    cpu, two workers                  one command for all ≤ 3 × plain + 0.5 s, per task (bubblewrap)
+
+Conditions: a quiet machine. CPU seconds grow with the load, because two busy hardware threads of a core slow each other
+down; compare `imports` of two runs before comparing anything else. Python must be able to write bytecode.
 """
 
 from __future__ import annotations
@@ -71,6 +84,7 @@ class Case:
     context: GradingContext
     tree: GradedTree
     patch: bytes
+    imports: list[Cost] = field(default_factory=list)
     plain: list[Cost] = field(default_factory=list)
     graded: list[Cost] = field(default_factory=list)
 
@@ -122,6 +136,12 @@ def run_plain(case: Case) -> Cost:
     return Cost(after - before, wall)
 
 
+def run_imports(folder: Path) -> Cost:
+    """Import the dependencies of every command in a Python of its own."""
+    _, cost = run_measured([sys.executable, "-c", "import click, pydantic.main, pydantic.fields, yaml"], folder / "out")
+    return cost
+
+
 def run_graded(case: Case, backend: str, folder: Path) -> Cost:
     """Grade the reference with a command of its own; exit unless it passes."""
     patch = folder / "reference.patch"
@@ -168,6 +188,7 @@ def measure(backend: str, folders: Sequence[Path], options: argparse.Namespace, 
         for case in cases:
             run_graded(case, backend, folder)  # fills the caches
             for _ in range(options.repeats):
+                case.imports.append(run_imports(folder))
                 case.plain.append(run_plain(case))
                 case.graded.append(run_graded(case, backend, folder))
             print(row(case), flush=True)
@@ -210,6 +231,8 @@ def add_results(cases: Sequence[Case], backend: str, report: Report) -> None:
         excess = quantile([case.excess("cpu", goal) for case in cases], share)
         text = f"cpu above {goal.factor:g} × plain + {goal.seconds:g} s, {name}"
         report.value(text, excess, "s", backend=backend, most=0)
+    imports = statistics.median(case.median("imports", "cpu") for case in cases)
+    report.value("python that imports click, pydantic and yaml, cpu, median", imports, "s", backend=backend)
     harness = [case.median("graded", "harness") for case in cases]
     report.value(
         "harness process, cpu of a command for one grading, median",
@@ -225,6 +248,7 @@ def as_json(case: Case) -> Mapping[str, object]:
     return {
         "task": case.task.id,
         "library": case.library,
+        "imports": [asdict(cost) for cost in case.imports],
         "plain": [asdict(cost) for cost in case.plain],
         "graded": [asdict(cost) for cost in case.graded],
     }
@@ -263,6 +287,8 @@ def main() -> None:
     options.add_argument("--repeats", type=int, default=REPEATS, help="turns per task (default: %(default)s)")
     options.add_argument("--swebench", type=int, default=0, metavar="N", help="also grade N tasks with SWE-bench")
     arguments = options.parse_args()
+    if sys.dont_write_bytecode:
+        sys.exit("unset PYTHONDONTWRITEBYTECODE: compiling the harness at every start would be measured")
     with open_report("real", arguments.json) as report:
         for backend in available_backends(arguments.sandbox, report):
             measure(backend, arguments.folders, arguments, report)

@@ -79,15 +79,11 @@ class Report:
             "most": max(values),
         }
         goals = goals or {}
-        self._add(
-            name,
-            backend,
-            {"unit": "ms", "times": len(values), **{key: round(number, 3) for key, number in measured.items()}},
-            goals,
-            met=all(measured[key] <= most for key, most in goals.items()),
-        )
+        met = all(measured[key] <= most for key, most in goals.items())
+        numbers = {"unit": "ms", "times": len(values), **{key: round(number, 3) for key, number in measured.items()}}
+        self._add(name, backend, numbers, goals, met=met)
         text = ", ".join(f"{key} {measured[key]:.1f}" for key in ("p50", "p99", "least"))
-        self._print(name, backend, f"{text} ms ({len(values)} times)", _format_goals(goals, "ms"))
+        self._print(name, backend, f"{text} ms ({len(values)} times)", _format_goals(goals, "ms", met=met))
 
     def value(
         self,
@@ -103,9 +99,8 @@ class Report:
         goals = {key: bound for key, bound in (("most", most), ("least", least)) if bound is not None}
         met = (most is None or value <= most) and (least is None or value >= least)
         self._add(name, backend, {"unit": unit, "value": round(value, 4)}, goals, met=met)
-        self._print(
-            name, backend, f"{value:.3g} {unit}" if value < 100 else f"{value:.0f} {unit}", _format_goals(goals, unit)
-        )
+        text = f"{value:.3g} {unit}" if value < 100 else f"{value:.0f} {unit}"
+        self._print(name, backend, text, _format_goals(goals, unit, met=met))
 
     def note(self, text: str, *, backend: str = "") -> None:
         """Add a remark to the results."""
@@ -134,6 +129,18 @@ class Report:
         beside.write_text(text, encoding="utf-8")
         beside.replace(self.path)
 
+    def print_goals(self) -> None:
+        """Print how many goals are met, and which are not."""
+        goals = [entry for entry in self.results if "met" in entry]
+        if not goals:
+            return
+        missed = [entry for entry in goals if not entry["met"]]
+        print(
+            f"goals: {len(goals) - len(missed)} met, {len(missed)} missed; load {self.load_before[0]} before, {load()[0]} after"
+        )
+        for entry in missed:
+            print(f"  missed: {entry.get('backend', 'here')}: {entry['name']}", flush=True)
+
     def _add(self, name: str, backend: str, measured: dict[str, object], goals: dict[str, float], *, met: bool) -> None:
         entry: dict[str, object] = {"name": name, **({"backend": backend} if backend else {}), **measured}
         if goals:
@@ -144,11 +151,12 @@ class Report:
         print(f"{f'{backend}: ' if backend else ''}{name}: {text}{goals}", flush=True)
 
 
-def _format_goals(goals: dict[str, float], unit: str) -> str:
+def _format_goals(goals: dict[str, float], unit: str, *, met: bool) -> str:
     if not goals:
         return ""
     words = {"most": "at most", "least": "at least"}
-    return f"   (goal: {', '.join(f'{words.get(key, key)} {limit:g} {unit}' for key, limit in goals.items())})"
+    limits = ", ".join(f"{words.get(key, key)} {limit:g} {unit}" for key, limit in goals.items())
+    return f"   (goal: {limits}: {'met' if met else 'MISSED'})"
 
 
 @contextmanager
@@ -157,6 +165,7 @@ def open_report(bench: str, path: Path | None) -> Iterator[Report]:
     report = Report(bench, path)
     print(f"conditions: {conditions()}", flush=True)
     yield report
+    report.print_goals()
     report.write()
 
 

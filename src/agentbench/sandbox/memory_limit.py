@@ -109,7 +109,6 @@ class MemoryMonitor:
                 self._thread.start()
 
     def _monitor(self) -> None:
-        pause = threading.Event()
         while True:
             with self._lock:
                 self._sandboxes = [sandbox for sandbox in self._sandboxes if not sandbox.closed]
@@ -121,7 +120,7 @@ class MemoryMonitor:
                 # If the sandbox died meanwhile, its next user gets the error.
                 with contextlib.suppress(OSError):
                     sandbox.enforce_memory_limit()
-            pause.wait(CHECK_INTERVAL_SEC)
+            time.sleep(CHECK_INTERVAL_SEC)
 
 
 def _namespace_ids(pid: int) -> list[str]:
