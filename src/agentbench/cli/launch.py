@@ -101,7 +101,7 @@ def run_rows(
     if stopping is not None:
         stopping.announce()
     with start_study(rows, request, progress, link, stopping) as study:
-        result = _execute(study, progress, quiet=quiet, resumable=resumable)
+        result = execute(study, progress, quiet=quiet, resumable=resumable)
     return result if stopping is None else replace(result, stop_reason=stopping.summary())
 
 
@@ -117,11 +117,12 @@ def resume_run(
     progress = Progress(quiet=quiet)
     stopping = running_rule(RunDirectory.open(path).meta, progress.note)
     with resume_study(path, tasks, request, progress, again, stopping) as study:
-        result = _execute(study, progress, quiet=quiet, resumable=True)
+        result = execute(study, progress, quiet=quiet, resumable=True)
     return result if stopping is None else replace(result, stop_reason=stopping.summary())
 
 
-def _execute(study: Study, progress: Progress, *, quiet: bool, resumable: bool) -> StudyResult:
+def execute(study: Study, progress: Progress, *, quiet: bool, resumable: bool) -> StudyResult:
+    """Make the attempts of a study and close its runs. `resumable`: whether `ab run --resume` can continue them."""
     completed = False
     with graceful_interrupts(progress.running):
         try:

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "keys": ("agentbench.cli.keys", "Create and list the keys that sign runs."),
     "query": ("agentbench.cli.query", "Query records and events of runs with SQL."),
     "operator": ("agentbench.cli.operator", "List or answer questions of paused attempts."),
+    "pilot": ("agentbench.cli.pilot", "Plan, register and carry out a staged study."),
     "replay": ("agentbench.cli.replay", "Grade recorded patches again and compare the outcomes."),
     "report": ("agentbench.cli.report", "Summarise or compare runs."),
     "retain": ("agentbench.cli.retain", "Delete bulky evidence from a finished run."),

@@ -27,6 +27,7 @@ Examples:
   ab verify artifacts/runs --signed-by trust.yaml --witness ../witness
   ab verify run.tar.zst --signed-by trust.yaml
   ab verify RUN --json
+  ab verify study        a pilot: registration, plan, order of attempts, decisions, removals and all runs
 
 The first line is VERIFIED, ALTERED with the first difference found, or INCOMPLETE if the run was never closed. With
 --signed-by it can also be NOT SIGNED, NOT TRUSTED or STALE. Exit code 0 if VERIFIED, else 1. The output also lists decisions
@@ -47,12 +48,22 @@ that could not be recomputed and files that no hash chain covers.
 def command(
     run: Path | None, *, expect_head: str | None, signed_by: str | None, witness: Path | None, as_json: bool
 ) -> None:
-    """Verify every hash chain, digest and verdict of a run directory, and its signature.
+    """Verify every hash chain, digest and verdict of a run directory, and its signature; or a whole pilot.
 
     With --witness, RUN may be a folder of runs [default: artifacts/runs]: then no run of the log may be missing.
     """
     if run is None and witness is None:
         raise click.UsageError("Give a run, such as `latest`.")
+    if run is not None and (run / "pilot.yaml").is_file():
+        from agentbench.cli.verify_pilot import verify_pilot_folder
+
+        if signed_by is not None or witness is not None or expect_head is not None:
+            raise click.UsageError("--expect-head, --signed-by and --witness are for one run; a pilot has several.")
+        text, ok = verify_pilot_folder(run, as_json=as_json)
+        click.echo(text)
+        if not ok:
+            raise click.exceptions.Exit(1)
+        return
     trust = _trust(signed_by)
     if witness is not None and (run is None or _is_folder_of_runs(run)):
         from agentbench.cli.verify_runs import verify_runs

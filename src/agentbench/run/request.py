@@ -73,8 +73,11 @@ def recorded_request(run: RunDirectory) -> RunRequest:
     """Return the request that a run was started with.
 
     Raises:
-        InputError: `run.json` has none that can be used.
+        InputError: `run.json` has none that can be used, or the run is a stage of a pilot.
     """
+    if run.meta.get("pilot") is not None:
+        remedy = f"continue the pilot with `ab pilot run {run.path.absolute().parent.parent}`"
+        raise InputError(f"{run.path} is a stage of a pilot, which has a plan for all methods", remedy=remedy)
     recorded = run.meta.get("request")
     try:
         if isinstance(recorded, dict):

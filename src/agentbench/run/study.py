@@ -92,6 +92,8 @@ class Study:
     """Attempts to repeat although they have a final record; by default those that were interrupted."""
     stopping: Stopping | None = None
     """The rule that can end the study before all rows are made."""
+    admit: Callable[[], bool] | None = None
+    """Asked before each attempt whether it may start. Once it returns False, no further attempt starts."""
 
     def execute(self) -> None:
         """Make every attempt that has no final record yet, until the stopping rule decides.
@@ -126,6 +128,7 @@ class Study:
         self.executor.run(
             AttemptJob(row, supersedes, self.runs[row.configuration.variant], self.lab, self.base_seed, self.observer)
             for row, supersedes in pending
+            if self.admit is None or self.admit()
         )
 
     def _make_until_decided(self, stopping: Stopping) -> None:
@@ -288,6 +291,52 @@ def _both_methods(run: RunDirectory) -> list[RunDirectory]:
         msg = f"{run.path} cannot be resumed: expected the runs of 2 methods of its comparison, found {len(members)}"
         raise InputError(msg, remedy="move the run of the other method beside it, or start a new run")
     return members
+
+
+@contextmanager
+def continue_study(
+    rows: Sequence[PlanRow],
+    request: RunRequest,
+    observer: Observer,
+    paths: Mapping[str, Path],
+    link: Mapping[str, Json],
+    earlier: Iterable[AttemptRecord],
+) -> Iterator[Study]:
+    """Open one run directory per variant: those in `paths` are continued, the others are created.
+
+    `earlier` are all records that count against the caps of the request, those of `paths` included.
+
+    Raises:
+        InputError, SandboxUnavailable: an attempt cannot run here, or another process writes a run; nothing was written.
+    """
+    executor = open_executor(request.executor, request.workers)
+    tasks = list({row.task.id: row.task for row in rows}.values())
+    with _open_lab(request, tasks, observer) as lab, ExitStack() as stack:
+        existing = [RunDirectory.open(path) for path in paths.values()]
+        remaining = [row for row, _ in remaining_rows(existing, rows)]
+        _check_requirements(lab, remaining, observer, preflight=request.preflight)
+        lab.models.book(earlier)
+        version, redact = harness_version(), lab.models.redact
+        study_id = existing[0].study_id if existing else new_ulid()
+        meta = {"study_id": study_id, "harness_version": version, **planned_meta(rows, request), **link}
+        runs = {
+            variant: stack.enter_context(
+                RunDirectory.open(paths[variant], writable=True, harness_version=version, redact=redact)
+                if variant in paths
+                else RunDirectory.create(
+                    request.out,
+                    suite=request.suite,
+                    variant=variant,
+                    model=request.choices.model,
+                    meta=meta,
+                    redact=redact,
+                )
+            )
+            for variant in dict.fromkeys(row.configuration.variant for row in rows)
+        }
+        study = Study(rows, lab, runs, request.seed, executor, observer)
+        study.close_abandoned()
+        yield study
 
 
 def _require_budget(study: Study) -> None:

@@ -108,11 +108,11 @@ def export_attempt(run: Run, row: Row) -> str:
 
 def render(data: Mapping[str, Json], *, self_contained: bool = False) -> str:
     """Render the page. Its policy allows only the script and style with these digests."""
-    style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
+    style, script = asset("page.css"), "\n".join(asset(name) for name in SCRIPTS)
     # Side files are scripts loaded by the page's script; a self-contained page loads none.
     loading = "" if self_contained else " 'strict-dynamic'"
     policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'{loading}; style-src '{_digest(style)}'; img-src data:; "
+        f"default-src 'none'; script-src '{policy_digest(script)}'{loading}; style-src '{policy_digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'; object-src 'none'"
     )
     parts = {
@@ -123,7 +123,7 @@ def render(data: Mapping[str, Json], *, self_contained: bool = False) -> str:
         "SCRIPT": script,
     }
     # A single pass, so that inserted text is never taken for a placeholder.
-    return re.sub("@([A-Z]+)@", lambda match: parts[match[1]], _asset("index.html"))
+    return re.sub("@([A-Z]+)@", lambda match: parts[match[1]], asset("index.html"))
 
 
 def embedded(value: object) -> str:
@@ -162,9 +162,11 @@ def _prepare(folder: Path) -> None:
         raise InputError(msg, remedy="choose another folder with --out") from error
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return a file that pages contain."""
     return files("agentbench.reports.html").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _digest(text: str) -> str:
+def policy_digest(text: str) -> str:
+    """Return the digest by which a content security policy allows a script or style."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,313 @@
+"""`ab pilot`: pre-registered, staged studies."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agentbench.cli.options import FOLDER, executor_option, json_option, tasks_dir_option, workers_option
+
+if TYPE_CHECKING:
+    from agentbench.pilot.decisions import Decision
+    from agentbench.pilot.execution import StageRun
+
+EPILOG = """\b
+Examples:
+  ab pilot init study --suite demo --method baseline --method context_packer
+  ab pilot plan study
+  ab pilot freeze study
+  ab pilot run study --workers 2
+  ab pilot status study
+  ab pilot report study --format html
+
+Nothing runs before `freeze`. `ab verify DIR` recomputes the plan and every decision.
+"""
+INIT_EPILOG = """\b
+Examples:
+  ab pilot init study --suite demo --method baseline --method context_packer
+  ab pilot init study --suite mine --tasks-dir ./tasks --method variants/mine.yaml --stratum kind
+"""
+PLAN_EPILOG = """\b
+Examples:
+  ab pilot plan study
+  ab pilot plan study --json
+"""
+FREEZE_EPILOG = """\b
+Examples:
+  ab pilot freeze study
+  ab pilot freeze study --amend --reason "price of the model changed"
+
+A second freeze is refused. An amendment plans again from pilot.yaml and links the new registration to the old one; it
+must keep every attempt that was made.
+"""
+RUN_EPILOG = """\b
+Examples:
+  ab pilot run study --workers 2
+  ab pilot run study --stage feasibility
+
+Carries the next stage out, or continues it after an interruption. Exit code 1 if a criterion is not met or a stopping
+rule ended the pilot, 2 if something frozen has changed.
+"""
+REMOVE_EPILOG = """\b
+Examples:
+  ab pilot remove study --task fix-rounding --cause flaky --reason "depends on the clock" --by "A. Reviewer"
+
+The claim is checked against the flake screen and the recorded attempts, and refused (exit code 1) if they do not support
+it. A removed task is not replaced.
+"""
+STATUS_EPILOG = """\b
+Examples:
+  ab pilot status study
+  ab pilot status study --json
+"""
+REPORT_EPILOG = """\b
+Examples:
+  ab pilot report study
+  ab pilot report study --format html
+
+Every format also writes audit.csv and rubric.csv into the folder of the pilot.
+"""
+
+
+@click.group(epilog=EPILOG)
+def command() -> None:
+    """Plan, register and carry out a staged study."""
+
+
+@command.command("init", epilog=INIT_EPILOG)
+@click.argument("folder", type=FOLDER, metavar="DIR")
+@click.option("--suite", "suites", multiple=True, required=True, help="Suite whose tasks take part; can be repeated.")
+@tasks_dir_option
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    required=True,
+    help="Method under test: a variant, or the agent noop, reference or scripted; can be repeated.",
+)
+@click.option("--stratum", "strata", multiple=True, help="Key of `strata` to stratify by; can be repeated.")
+def init_command(
+    folder: Path, *, suites: tuple[str, ...], tasks_dir: Path, methods: tuple[str, ...], strata: tuple[str, ...]
+) -> None:
+    """Write a commented pilot.yaml."""
+    from agentbench.contract.suite import suite_folder
+    from agentbench.pilot.template import NewPilot, new_pilot
+
+    for name in suites:
+        suite_folder(name, tasks_dir)
+    path = new_pilot(folder, NewPilot(suites, methods, tasks_dir, strata))
+    click.echo(f"{path}: edit it, then run `ab pilot plan {folder}`")
+
+
+@command.command("plan", epilog=PLAN_EPILOG)
+@click.argument("folder", type=FOLDER, metavar="DIR")
+@json_option
+def plan_command(folder: Path, *, as_json: bool) -> None:
+    """Write the randomised plan, the power analysis and the cost projection.
+
+    Refuses a design that is unbalanced or that cannot be analysed.
+    """
+    from agentbench.pilot.criteria import power_criterion
+    from agentbench.pilot.planning import compute_plan, require_not_frozen, write_plan
+    from agentbench.pilot.power import power_json
+    from agentbench.pilot.state import require_folder, stage_counts
+
+    require_folder(folder)
+    require_not_frozen(folder)
+    planning = compute_plan(folder)
+    power = write_plan(planning)
+    counts, projection = stage_counts(planning.lines), planning.projection
+    total = planning.pilot.budgets.total
+    if as_json:
+        value = {
+            "pilot": str(folder),
+            "attempts": len(planning.lines),
+            "stages": dict(counts),
+            "power": power_json(power),
+            "projected_cost": projection.total,
+            "budget": total,
+        }
+        click.echo(json.dumps(value, indent=2))
+        return
+    stages = ", ".join(f"{stage} {count}" for stage, count in counts.items())
+    tasks, methods = len(planning.sample.tasks), len(planning.pilot.names)
+    click.echo(f"{len(planning.lines)} attempts: {tasks} tasks, {methods} methods and baselines ({stages})")
+    criterion = power_criterion(power)
+    click.echo(f"{'Power is sufficient' if criterion.met else 'UNDERPOWERED'}: {criterion.evidence}")
+    click.echo(f"Projected cost (a model, not spending): {projection.total:.4g} of the budget of {total:g}")
+    if projection.total > total:
+        click.echo("warning: the projected cost exceeds the total budget, which would stop the pilot", err=True)
+    click.echo(f"Next: ab pilot freeze {folder}")
+
+
+@command.command("freeze", epilog=FREEZE_EPILOG)
+@click.argument("folder", type=FOLDER, metavar="DIR")
+@click.option("--amend", is_flag=True, help="Replace the registration by a new one that is linked to it.")
+@click.option("--reason", default="", help="Why the pilot is amended (with --amend).")
+@json_option
+def freeze_command(folder: Path, *, amend: bool, reason: str, as_json: bool) -> None:
+    """Register the pilot: freeze its plan, tasks, methods, weights, thresholds and prices by digest."""
+    from agentbench.pilot.execution import pilot_lock
+    from agentbench.pilot.freeze import amend_pilot, freeze_pilot
+    from agentbench.pilot.state import require_folder
+
+    if amend != bool(reason.strip()):
+        raise click.UsageError("--amend and --reason need each other.")
+    require_folder(folder)
+    with pilot_lock(folder):
+        registration = amend_pilot(folder, reason.strip()) if amend else freeze_pilot(folder)
+    if as_json:
+        click.echo(json.dumps(registration.model_dump(mode="json"), indent=2))
+        return
+    click.echo(f"FROZEN: registration {registration.number}, {registration.registration_id}")
+    frozen = f"{len(registration.tasks)} tasks, {len(registration.methods)} methods and baselines"
+    click.echo(f"  {frozen}, harness {registration.harness_version}")
+    click.echo(f"Next: ab pilot run {folder}")
+
+
+@command.command("run", epilog=RUN_EPILOG)
+@click.argument("folder", type=FOLDER, metavar="DIR")
+@click.option("--stage", type=click.Choice(["feasibility", "limited", "full"]), help="The stage that must come next.")
+@workers_option
+@executor_option
+@json_option
+def run_command(folder: Path, *, stage: str | None, workers: int, executor: str, as_json: bool) -> None:
+    """Carry out the next stage in the order of the plan."""
+    from agentbench.pilot.execution import Options, pilot_lock, prepare_stage
+    from agentbench.pilot.state import require_folder
+    from agentbench.run.executor import open_executor
+
+    require_folder(folder)
+    open_executor(executor, workers)
+    with pilot_lock(folder):
+        run = prepare_stage(folder, stage, Options(workers, executor))
+        sys.exit(_run_stage(run, as_json=as_json))
+
+
+def _run_stage(run: StageRun, *, as_json: bool) -> int:
+    from agentbench.cli.launch import execute
+    from agentbench.cli.progress import Progress
+    from agentbench.core.text import printable
+    from agentbench.pilot.status import frozen_status, status_json
+
+    def report(line: str) -> None:
+        if not as_json:
+            click.echo(printable(line), err=True)
+
+    decision = run.enter(report)
+    if decision.met:
+        if not as_json:
+            _print_decision(decision, err=True)
+        progress = Progress(quiet=as_json)
+        try:
+            with run.open(progress) as study:
+                execute(study, progress, quiet=True, resumable=False)
+        except KeyboardInterrupt:
+            click.echo(f"To continue: ab pilot run {run.state.folder}", err=True)
+            raise
+        decision = run.close()
+    if as_json:
+        click.echo(json.dumps({"decision": decision.as_json(), **status_json(frozen_status(run.state))}, indent=2))
+    else:
+        _print_decision(decision)
+        click.echo(f"Next: {frozen_status(run.state).following}")
+    return 0 if decision.met else 1
+
+
+def _print_decision(decision: Decision, *, err: bool = False) -> None:
+    from agentbench.core.text import printable
+    from agentbench.pilot.status import criterion_lines
+
+    click.echo(printable(decision_headline(decision)), err=err)
+    for line in criterion_lines(decision.criteria):
+        click.echo(printable(f"  {line}"), err=err)
+    for attempt in decision.evidence:
+        click.echo(printable(f"  attempt {attempt}"), err=err)
+
+
+def decision_headline(decision: Decision) -> str:
+    """Return a decision in one line."""
+    if decision.kind == "stop":
+        return f"STOPPED in stage {decision.stage} by rule {decision.rule}: {decision.why}"
+    words = {
+        ("entry", True): "may start",
+        ("entry", False): "MAY NOT START",
+        ("exit", True): "is complete",
+        ("exit", False): "IS NOT COMPLETE",
+    }
+    return f"Stage {decision.stage} {words[decision.kind, bool(decision.met)]}"
+
+
+@command.command("remove", epilog=REMOVE_EPILOG)
+@click.argument("folder", type=FOLDER, metavar="DIR")
+@click.option("--task", "task_id", required=True, metavar="ID", help="Task to remove.")
+@click.option(
+    "--cause", type=click.Choice(["flaky", "invalid_oracle", "setup"]), required=True, help="Why it is invalid."
+)
+@click.option("--reason", required=True, help="The reason in words.")
+@click.option("--by", required=True, metavar="WHO", help="Who decided it.")
+@json_option
+def remove_command(folder: Path, *, task_id: str, cause: str, reason: str, by: str, as_json: bool) -> None:
+    """Remove a task that is objectively invalid. The claim is checked against the records."""
+    from dataclasses import asdict
+
+    from agentbench.core.text import printable
+    from agentbench.pilot.execution import pilot_lock
+    from agentbench.pilot.removals import Cause
+    from agentbench.pilot.remove import remove_task
+    from agentbench.pilot.state import require_folder
+
+    require_folder(folder)
+    with pilot_lock(folder):
+        removal = remove_task(folder, task_id, Cause(cause), reason=reason, by=by)
+    if as_json:
+        click.echo(json.dumps(asdict(removal), indent=2))
+    else:
+        click.echo(printable(f"REMOVED {removal.task_id}: {removal.cause}: {removal.evidence}"))
+
+
+@command.command("status", epilog=STATUS_EPILOG)
+@click.argument("folder", type=FOLDER, metavar="DIR")
+@json_option
+def status_command(folder: Path, *, as_json: bool) -> None:
+    """Show stages, criteria with their evidence, spending, stopping rules and what comes next."""
+    from agentbench.core.text import printable
+    from agentbench.pilot.status import pilot_status, status_json, status_lines
+
+    status = pilot_status(folder)
+    if as_json:
+        click.echo(json.dumps(status_json(status), indent=2))
+        return
+    for line in status_lines(status):
+        click.echo(printable(line))
+
+
+@command.command("report", epilog=REPORT_EPILOG)
+@click.argument("folder", type=FOLDER, metavar="DIR")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["md", "html", "json", "csv"]),
+    default="md",
+    show_default=True,
+    help="Output format; html is written into the folder of the pilot.",
+)
+@json_option
+def report_command(folder: Path, *, form: str, as_json: bool) -> None:
+    """Report the results, and write audit.csv and rubric.csv."""
+    from agentbench.pilot.page import write_pilot_page
+    from agentbench.pilot.report import make_report, write_tables
+    from agentbench.pilot.report_text import report_csv, report_json, report_markdown
+
+    report = make_report(folder)
+    write_tables(report)
+    if as_json or form == "json":
+        click.echo(json.dumps(report_json(report), indent=2, allow_nan=False))
+    elif form == "html":
+        click.echo(str(write_pilot_page(report)))
+    else:
+        click.echo(report_csv(report) if form == "csv" else report_markdown(report), nl=False)

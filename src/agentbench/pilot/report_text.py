@@ -1,0 +1,232 @@
+"""Write the report of a pilot as Markdown, JSON and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from agentbench.core.canonical import Json
+from agentbench.pilot.cost_figure import LABEL
+from agentbench.pilot.decisions import Decision
+from agentbench.pilot.report import CostLine, Pair, PilotReport, RateLine
+from agentbench.pilot.status import criterion_lines, status_json
+from agentbench.reports.csv_results import joined_deviations
+from agentbench.reports.escape import Cell, code, csv_text, markdown_table
+from agentbench.reports.number_format import (
+    amount,
+    counted,
+    percent,
+    point_interval,
+    points,
+    probability,
+    share_interval,
+)
+from agentbench.reports.paired import comparison_json
+from agentbench.reports.spending import Quartiles
+
+CSV_COLUMNS = (
+    "stratum", "method", "endpoint", "tasks", "passed", "attempts", "rate", "ci_low", "ci_high", "interval", "cost_total",
+    "cost_median", "unit", "removed_tasks", "deviations",
+)  # fmt: skip
+
+
+def headline(report: PilotReport) -> str:
+    """Return the result of the primary comparison in one line, or the state of the pilot."""
+    primary = next((pair for pair in report.pairs if pair.primary), None)
+    if report.status.phase == "running" or primary is None or primary.comparison is None:
+        return f"{report.status.phase.upper()}: {report.status.following}"
+    return f"{report.status.phase.upper()}: {pair_sentence(primary)}"
+
+
+def pair_sentence(pair: Pair) -> str:
+    """Describe a comparison in one line."""
+    comparison = pair.comparison
+    if comparison is None:
+        return f"{pair.b} − {pair.a}: no task to compare"
+    effect = f"{pair.b} − {pair.a} = {points(comparison.difference)} ({point_interval(comparison.interval)})"
+    p = "no test" if comparison.p_value is None else f"p = {probability(comparison.p_value)}"
+    return f"{effect}, {p}, {len(comparison.pairing.pairs)} tasks"
+
+
+def decision_line(decision: Decision) -> str:
+    """Describe a decision in one line."""
+    if decision.kind == "stop":
+        return f"stopped by rule {decision.rule}: {decision.why}"
+    if decision.kind == "opened":
+        return f"started with {decision.workers} workers"
+    return f"{decision.kind}: {'met' if decision.met else 'NOT MET'}"
+
+
+def report_markdown(report: PilotReport) -> str:
+    state = report.state
+    registration = state.registration
+    lines = [f"# {headline(report)}", "", f"Question: {code(state.pilot.question)}", ""]
+    lines += [
+        f"Primary endpoint: {state.pilot.endpoint} rate within the budget of an attempt.",
+        f"Registered as {code(registration.registration_id)} on {registration.frozen_at}, harness {registration.harness_version}.",
+        "",
+        "## Deviations",
+        "",
+        *([f"- {code(text)}" for text in report.deviations] or ["None."]),
+        "",
+        "## Rates",
+        "",
+        *markdown_table(
+            ("stratum", "method", "tasks", "passed", "rate", "95% interval", "method of the interval"),
+            [
+                (
+                    code(line.stratum),
+                    code(line.method),
+                    str(line.tasks),
+                    counted(line.proportion),
+                    percent(line.proportion.share),
+                    share_interval(line.proportion.interval),
+                    line.proportion.interval.method if line.proportion.interval else "",
+                )
+                for line in report.rates
+            ],
+        ),
+        "",
+        "## Paired comparisons",
+        "",
+        *markdown_table(
+            ("A", "B", "B − A", "p", "p, Holm", "tasks"),
+            [_pair_cells(pair) for pair in report.pairs],
+        ),
+        "",
+        "P-values: McNemar's mid-p with one attempt per task, the sign-flip test over tasks with repeats.",
+        "Holm adjusts for the number of comparisons in this table.",
+        "",
+        "## Costs",
+        "",
+        *markdown_table(
+            ("stratum", "method", "attempts", "total", "quartiles", "tokens", "seconds"),
+            [_cost_cells(line) for line in report.costs],
+        ),
+        "",
+        f"Recorded costs. {LABEL} is in `cost_projection.csv`.",
+        "",
+        "## Removed tasks",
+        "",
+        *(
+            [
+                f"- {code(removal.task_id)}: {removal.cause}: {code(removal.reason)}, by {code(removal.by)}; "
+                f"evidence: {code(removal.evidence)}"
+                for removal in state.removals
+            ]
+            or ["None."]
+        ),
+        "",
+        "## Decisions",
+        "",
+    ]
+    lines += _decision_lines(state.decisions)
+    lines += ["", "## Spending and stopping rules", "", *_rule_lines(report)]
+    return "\n".join(lines) + "\n"
+
+
+def _pair_cells(pair: Pair) -> tuple[str, ...]:
+    comparison = pair.comparison
+    if comparison is None:
+        return code(pair.a), code(pair.b), "no task to compare", "", "", "0"
+    effect = f"{points(comparison.difference)} ({point_interval(comparison.interval)})"
+    name = f"{code(pair.b)}{' (primary)' if pair.primary else ''}"
+    return (
+        code(pair.a),
+        name,
+        effect,
+        probability(comparison.p_value),
+        probability(pair.adjusted_p),
+        str(len(comparison.pairing.pairs)),
+    )
+
+
+def _cost_cells(line: CostLine) -> tuple[str, ...]:
+    quartiles = (line.cost, line.tokens, line.seconds)
+    total = f"{amount(line.total)} {line.unit}"
+    return code(line.stratum), code(line.method), str(line.attempts), total, *map(_quartiles, quartiles)
+
+
+def _quartiles(quartiles: Quartiles) -> str:
+    return " / ".join(map(amount, (quartiles.low, quartiles.median, quartiles.high)))
+
+
+def _decision_lines(decisions: Sequence[Decision]) -> list[str]:
+    lines: list[str] = []
+    for decision in decisions:
+        lines.append(f"- {decision.stage}, {decision.at}: {code(decision_line(decision))}")
+        lines += [f"    - {code(line)}" for line in criterion_lines(decision.criteria)]
+        lines += [f"    - attempt {code(attempt)}" for attempt in decision.evidence]
+    return lines or ["None yet."]
+
+
+def _rule_lines(report: PilotReport) -> list[str]:
+    status = report.status
+    lines = [f"- spent {amount(status.spent)} of {amount(status.budget)} {status.unit}"]
+    return lines + [f"- {rule.rule}: {code(rule.state)}{' STOP' if rule.stop else ''}" for rule in status.rules]
+
+
+def report_json(report: PilotReport) -> dict[str, Json]:
+    state = report.state
+    return {
+        "headline": headline(report),
+        "question": state.pilot.question,
+        "endpoint": state.pilot.endpoint,
+        "registrations": [registration.model_dump(mode="json") for registration in state.registrations],
+        "status": status_json(report.status),
+        "deviations": list(report.deviations),
+        "rates": [_rate_json(line) for line in report.rates],
+        "comparisons": [
+            {
+                "a": pair.a,
+                "b": pair.b,
+                "primary": pair.primary,
+                "adjusted_p": pair.adjusted_p,
+                "comparison": comparison_json(pair.comparison) if pair.comparison else None,
+            }
+            for pair in report.pairs
+        ],
+        "costs": [asdict(line) for line in report.costs],
+        "removals": [asdict(removal) for removal in state.removals],
+        "decisions": [decision.as_json() for decision in state.decisions],
+    }
+
+
+def _rate_json(line: RateLine) -> dict[str, Json]:
+    interval = line.proportion.interval
+    return {
+        "stratum": line.stratum,
+        "method": line.method,
+        "tasks": line.tasks,
+        "passed": line.proportion.count,
+        "attempts": line.proportion.total,
+        "rate": line.proportion.share,
+        "interval": asdict(interval) if interval else None,
+    }
+
+
+def report_csv(report: PilotReport) -> str:
+    costs = {(line.stratum, line.method): line for line in report.costs}
+    rows: list[dict[str, Cell]] = []
+    for line in report.rates:
+        interval, cost = line.proportion.interval, costs.get((line.stratum, line.method))
+        rows.append(
+            {
+                "stratum": line.stratum,
+                "method": line.method,
+                "endpoint": report.state.pilot.endpoint,
+                "tasks": line.tasks,
+                "passed": line.proportion.count,
+                "attempts": line.proportion.total,
+                "rate": line.proportion.share,
+                "ci_low": interval.low if interval else None,
+                "ci_high": interval.high if interval else None,
+                "interval": interval.method if interval else None,
+                "cost_total": cost.total if cost else None,
+                "cost_median": cost.cost.median if cost else None,
+                "unit": cost.unit if cost else None,
+                "removed_tasks": ", ".join(sorted(report.state.removed)),
+                "deviations": joined_deviations(report.deviations),
+            }
+        )
+    return csv_text(CSV_COLUMNS, rows)

@@ -1,0 +1,156 @@
+"""The state of a pilot, read from its folder alone: neither tasks nor variants are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+from agentbench.core.errors import InputError
+from agentbench.pilot.config import STAGES, PilotFile, PowerAssumptions, read_pilot
+from agentbench.pilot.criteria import Facts, next_stage
+from agentbench.pilot.decisions import Decision, read_decisions
+from agentbench.pilot.flakes import FlakeScreen, read_screen
+from agentbench.pilot.folder import PLAN, REGISTRATION, RUNS, read_text
+from agentbench.pilot.observations import Observation, Records, Seen, read_run_records
+from agentbench.pilot.plan import PlanLine, parse_plan
+from agentbench.pilot.power import PowerAnalysis, analyse_power
+from agentbench.pilot.registration import Registration, read_registrations
+from agentbench.pilot.removals import Removal, read_removals
+from agentbench.pilot.stopping import RuleState, stopping_rules
+
+
+@dataclass(frozen=True)
+class PilotState:
+    """A frozen pilot: its registrations, its plan, and everything that happened so far."""
+
+    folder: Path
+    pilot: PilotFile
+    registrations: tuple[Registration, ...]
+    lines: tuple[PlanLine, ...]
+    decisions: tuple[Decision, ...]
+    removals: tuple[Removal, ...]
+    screen: FlakeScreen | None
+    records: Records
+
+    @property
+    def registration(self) -> Registration:
+        return self.registrations[-1]
+
+    @property
+    def removed(self) -> frozenset[str]:
+        return frozenset(removal.task_id for removal in self.removals)
+
+    @property
+    def completed(self) -> frozenset[str]:
+        return frozenset(decision.stage for decision in self.decisions if decision.kind == "exit" and decision.met)
+
+    @property
+    def next_stage(self) -> str | None:
+        return None if self.stopped else next_stage(self.completed)
+
+    @property
+    def stopped(self) -> Decision | None:
+        """The stop that is in force. An amendment lifts an earlier one."""
+        current = self.registration.registration_id
+        stops = [decision for decision in self.decisions if decision.kind == "stop"]
+        return next((stop for stop in stops if stop.registration_id == current), None)
+
+    @cached_property
+    def observations(self) -> list[Observation]:
+        """Final attempts, those at removed tasks included."""
+        return self.records.observations()
+
+    def stage_runs(self, stage: str) -> dict[str, str]:
+        """Return the run directory of each method in a stage."""
+        runs: dict[str, str] = {}
+        for decision in self.decisions:
+            if decision.kind == "opened" and decision.stage == stage:
+                runs.update(decision.runs)
+        return runs
+
+    def last(self, kind: str, stage: str) -> Decision | None:
+        matching = [decision for decision in self.decisions if (decision.kind, decision.stage) == (kind, stage)]
+        return matching[-1] if matching else None
+
+    def facts(
+        self,
+        *,
+        seen: Seen | None = None,
+        removed: frozenset[str] | None = None,
+        completed: frozenset[str] | None = None,
+    ) -> Facts:
+        """Return what criteria depend on: now, or as it was when a decision was made."""
+        records = self.records if seen is None else self.records.until(seen)
+        out = self.removed if removed is None else removed
+        lines = [line for line in self.lines if line.task_id not in out]
+        tasks = len({line.task_id for line in lines})
+        return Facts(
+            pilot=self.pilot,
+            lines=lines,
+            observations=[attempt for attempt in records.observations() if attempt.task_id not in out],
+            spent=records.spent,
+            screen=self.screen,
+            power=power_of(self.pilot.power, tasks, self.pilot.stages.full.repeats, self.pilot.seed),
+            completed=self.completed if completed is None else completed,
+        )
+
+    def rules(self, stage: str, *, seen: Seen | None = None, removed: frozenset[str] | None = None) -> list[RuleState]:
+        """Evaluate the stopping rules: now, or as they were when a decision was made."""
+        records = self.records if seen is None else self.records.until(seen)
+        return evaluate_rules(self, stage, records, self.removed if removed is None else removed)
+
+
+def evaluate_rules(state: PilotState, stage: str, records: Records, removed: frozenset[str]) -> list[RuleState]:
+    """Evaluate the stopping rules on some records."""
+    observations = [attempt for attempt in records.observations() if attempt.task_id not in removed]
+    return list(stopping_rules(state.pilot, observations, records.spent))
+
+
+@cache
+def power_of(assumptions: PowerAssumptions, tasks: int, repeats: int, seed: int) -> PowerAnalysis:
+    """Return the power analysis; it takes a second, and several criteria need the same."""
+    return analyse_power(assumptions, tasks, repeats, seed)
+
+
+def read_state(folder: Path) -> PilotState:
+    """Read a frozen pilot.
+
+    Raises:
+        InputError: it is not frozen, or one of its files is missing or was edited.
+    """
+    require_folder(folder)
+    registrations = read_registrations(folder)
+    decisions = tuple(read_decisions(folder))
+    runs = dict.fromkeys(name for decision in decisions if decision.kind == "opened" for name in decision.runs.values())
+    return PilotState(
+        folder=folder,
+        pilot=read_pilot(folder),
+        registrations=registrations,
+        lines=parse_plan(read_text(folder / PLAN), str(folder / PLAN)),
+        decisions=decisions,
+        removals=tuple(read_removals(folder)),
+        screen=read_screen(folder),
+        records=read_run_records(folder / RUNS, list(runs)),
+    )
+
+
+def require_folder(folder: Path) -> None:
+    """
+    Raises:
+        InputError: the folder is not a pilot.
+    """
+    if not (folder / "pilot.yaml").is_file():
+        problem = "is not a pilot (no pilot.yaml)" if folder.is_dir() else "does not exist"
+        raise InputError(
+            f"{folder} {problem}", remedy=f"create one with `ab pilot init {folder} --suite S --method VARIANT`"
+        )
+
+
+def is_frozen(folder: Path) -> bool:
+    return (folder / REGISTRATION).exists()
+
+
+def stage_counts(lines: Sequence[PlanLine]) -> Mapping[str, int]:
+    return {stage: sum(line.stage == stage for line in lines) for stage in STAGES}

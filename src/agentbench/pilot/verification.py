@@ -1,0 +1,336 @@
+"""Verify a pilot: recompute its registrations, plan, order of attempts, decisions, removals and verdicts.
+
+Needs the folder of the pilot only. Each registration is verified with the copy of the files that it froze, and each decision
+with the records that it was based on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from agentbench.core.canonical import sha256_hex
+from agentbench.core.errors import AgentBenchError
+from agentbench.pilot.config import PilotFile, read_pilot
+from agentbench.pilot.cost_model import inputs_json, project_costs, projection_text
+from agentbench.pilot.criteria import entry_criteria, exit_criteria
+from agentbench.pilot.decisions import Decision
+from agentbench.pilot.flakes import screen_digest
+from agentbench.pilot.folder import (
+    COST_INPUTS,
+    COST_PROJECTION,
+    DECISIONS,
+    PLAN,
+    POWER,
+    REGISTRATIONS,
+    REMOVALS,
+    RUNS,
+    json_text,
+    read_text,
+)
+from agentbench.pilot.plan import PlannedTask, make_plan, parse_plan, plan_text
+from agentbench.pilot.power import power_json
+from agentbench.pilot.registration import Registration
+from agentbench.pilot.removals import Removal, claim_evidence
+from agentbench.pilot.remove import reference_methods
+from agentbench.pilot.state import PilotState, power_of, read_state
+from agentbench.record.attempt_audit import Recompute
+from agentbench.record.audit import Decision as AuditDecision
+from agentbench.record.audit import verify_run
+from agentbench.record.find_run import run_directories
+from agentbench.record.run_directory import RunDirectory
+from agentbench.record.schema import AttemptRecord
+from agentbench.trace.verify import Kind, Problem
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+CLOCK_STEP_SEC = 1.0
+"""Times of attempts have milliseconds, and a clock may be corrected by a little."""
+
+
+@dataclass(slots=True)
+class PilotVerification:
+    """The result. Start with the first of the `problems`."""
+
+    path: Path
+    problems: list[Problem] = field(default_factory=list)
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("registrations", "attempts", "decisions", "removals", "verdicts"), 0)
+    )
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    @property
+    def decision(self) -> AuditDecision:
+        if self.ok:
+            return "verified"
+        return "incomplete" if all(problem.kind == "unclosed" for problem in self.problems) else "altered"
+
+    def add(self, kind: Kind, place: str, message: str) -> None:
+        self.problems.append(Problem(kind, place, message))
+
+
+def verify_pilot(folder: Path, recompute: Recompute) -> PilotVerification:
+    """Verify everything that a pilot has recorded."""
+    result = PilotVerification(folder)
+    try:
+        state = read_state(folder)
+    except AgentBenchError as error:
+        result.add("changed", str(folder), error.message)
+        return result
+    for registration in state.registrations:
+        _check_registration(state, registration, result)
+    _check_runs(state, recompute, result)
+    _check_attempts(state, result)
+    _check_order(state, result)
+    _check_decisions(state, result)
+    _check_removals(state, result)
+    return result
+
+
+# --- registrations and plan -------------------------------------------------------------------------------------------
+
+
+def _registered(state: PilotState, registration_id: str) -> PilotState:
+    """Return the state with the configuration and the plan of a registration.
+
+    Raises:
+        InputError: there is no such registration, or its files were edited.
+    """
+    registration = next(item for item in state.registrations if item.registration_id == registration_id)
+    copy = state.folder / REGISTRATIONS / str(registration.number)
+    lines = parse_plan(read_text(copy / PLAN), str(copy / PLAN))
+    known = tuple(item for item in state.registrations if item.number <= registration.number)
+    return replace(state, pilot=read_pilot(copy), lines=lines, registrations=known)
+
+
+def _check_registration(state: PilotState, registration: Registration, result: PilotVerification) -> None:
+    result.counts["registrations"] += 1
+    copy = state.folder / REGISTRATIONS / str(registration.number)
+    folders = [copy, state.folder] if registration == state.registration else [copy]
+    for folder in folders:
+        for name, sha256 in registration.files.items():
+            try:
+                text = read_text(folder / name)
+            except AgentBenchError as error:
+                result.add("missing", _place(state, folder / name), error.message)
+                continue
+            if sha256_hex(text.encode()) != sha256:
+                result.add("changed", _place(state, folder / name), "differs from the registration")
+    if result.ok:
+        _check_plan(state, registration, copy, result)
+
+
+def _check_plan(state: PilotState, registration: Registration, copy: Path, result: PilotVerification) -> None:
+    """Compute plan, power analysis and cost projection again."""
+    pilot = read_pilot(copy)
+    tasks = [PlannedTask(task.task_id, task.stratum) for task in registration.tasks]
+    for name, text in _computed_files(pilot, tasks):
+        if read_text(copy / name) != text:
+            result.add(
+                "changed", _place(state, copy / name), "does not follow from pilot.yaml and the registered tasks"
+            )
+
+
+def _computed_files(pilot: PilotFile, tasks: Sequence[PlannedTask]) -> Iterator[tuple[str, str]]:
+    lines = make_plan(tasks, pilot.names, pilot.stages, pilot.seed)
+    projection = project_costs(pilot, lines)
+    power = power_of(pilot.power, len(tasks), pilot.stages.full.repeats, pilot.seed)
+    yield PLAN, plan_text(lines)
+    yield POWER, json_text(power_json(power))
+    yield COST_INPUTS, json_text(inputs_json(projection))
+    yield COST_PROJECTION, projection_text(projection)
+
+
+# --- attempts ---------------------------------------------------------------------------------------------------------
+
+
+def _check_runs(state: PilotState, recompute: Recompute, result: PilotVerification) -> None:
+    """Verify every run directory, and that there is no other."""
+    for path in run_directories(state.folder / RUNS):
+        if path.name not in state.records.by_run and any(RunDirectory.open(path).records()):
+            result.add("appended", f"{RUNS}/{path.name}", "no stage of this pilot made these attempts")
+    for name in state.records.by_run:
+        report = verify_run(state.folder / RUNS / name, recompute=recompute)
+        result.counts["attempts"] += report.attempts
+        result.counts["verdicts"] += report.recomputed
+        for problem in report.problems:
+            result.add(problem.kind, f"{RUNS}/{name}/{problem.place}", problem.message)
+
+
+def _check_attempts(state: PilotState, result: PilotVerification) -> None:
+    """Compare each attempt with the plan and the identities of a registration."""
+    first = _seconds(state.registrations[0].frozen_at)
+    tasks = {(task.task_id, task.contract_id, task.task_digest) for item in state.registrations for task in item.tasks}
+    versions = {item.harness_version for item in state.registrations}
+    for name, records in state.records.by_run.items():
+        stage = _stage_of(state, name)
+        planned = {
+            line.key
+            for item in state.registrations
+            for line in _registered(state, item.registration_id).lines
+            if line.stage == stage
+        }
+        for record in records:
+            place = f"{RUNS}/{name}: attempt {record.attempt_id}"
+            if record.key not in planned:
+                result.add(
+                    "appended",
+                    place,
+                    f"{record.variant} at {record.task_id}, repeat {record.repeat} is not planned in stage {stage}",
+                )
+            if (record.task_id, record.contract_id, record.task_digest) not in tasks:
+                result.add("inconsistent", place, f"task {record.task_id} is not the registered one")
+            if record.harness_version not in versions:
+                result.add("inconsistent", place, f"harness {record.harness_version} is not the registered one")
+            if _began(record) < first - CLOCK_STEP_SEC:
+                result.add("inconsistent", place, "the attempt began before the pilot was frozen")
+
+
+def _check_order(state: PilotState, result: PilotVerification) -> None:
+    """Check that attempts began in the order of the plan. Several workers may overtake each other by their number."""
+    order = {line.key: line for line in state.lines}
+    began: dict[tuple[str, str, int], float] = {}
+    for record in state.records.all():
+        began[record.key] = min(_began(record), began.get(record.key, float("inf")))
+    opened: dict[str, int] = {}
+    for decision in state.decisions:
+        if decision.kind == "opened":
+            opened[decision.stage] = opened.get(decision.stage, 0) + decision.workers - 1
+    starts = sorted((key for key in began if key in order), key=began.__getitem__)
+    ranks = [order[key].order for key in starts]
+    for index, key in enumerate(starts):
+        overtaken = sum(rank > ranks[index] for rank in ranks[:index])
+        if overtaken > opened.get(order[key].stage, 0):
+            task, method, repeat = key
+            message = f"{method} at {task}, repeat {repeat} began after {overtaken} attempts that the plan has later"
+            result.add("reordered", PLAN, message)
+            return
+
+
+def _stage_of(state: PilotState, run: str) -> str:
+    return next(decision.stage for decision in state.decisions if run in decision.runs.values())
+
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+def _check_decisions(state: PilotState, result: PilotVerification) -> None:
+    """Decide again at every decision, from the records that it was based on."""
+    completed: set[str] = set()
+    entered: set[str] = set()
+    ids = {item.registration_id for item in state.registrations}
+    for number, decision in enumerate(state.decisions, start=1):
+        result.counts["decisions"] += 1
+        place = f"{DECISIONS}:{number}"
+        if decision.registration_id not in ids:
+            result.add("inconsistent", place, f"unknown registration {decision.registration_id}")
+            continue
+        try:
+            message = _decision_problem(state, decision, frozenset(completed), frozenset(entered))
+        except AgentBenchError as error:
+            message = error.message
+        if message:
+            result.add("inconsistent", place, message)
+        if decision.kind == "entry" and decision.met:
+            entered.add(decision.stage)
+        if decision.kind == "exit" and decision.met:
+            completed.add(decision.stage)
+    _check_stop_kept(state, result)
+
+
+def _decision_problem(state: PilotState, decision: Decision, completed: frozenset[str], entered: frozenset[str]) -> str:
+    """Return how a decision differs from the one that its evidence gives; empty if it does not."""
+    then = _registered(state, decision.registration_id)
+    removed = frozenset(decision.removed)
+    unknown = removed - state.removed
+    if unknown:
+        return f"{', '.join(sorted(unknown))} was removed according to this decision, but {REMOVALS} does not say so"
+    if decision.kind == "opened":
+        return "" if decision.stage in entered else f"stage {decision.stage} started without meeting its entry criteria"
+    if decision.kind == "stop":
+        stop = next(
+            (rule.stop for rule in then.rules(decision.stage, seen=decision.seen, removed=removed) if rule.stop), None
+        )
+        if stop is None:
+            return "no stopping rule held"
+        same = (stop.rule, stop.evidence) == (decision.rule, decision.evidence)
+        return "" if same else f"rule {stop.rule} held, with other evidence"
+    facts = then.facts(seen=decision.seen, removed=removed, completed=completed)
+    if decision.kind == "entry":
+        if decision.screen is not None and decision.screen != screen_digest(state.folder) and decision.met:
+            return "the flake screen was changed since this decision"
+        criteria = entry_criteria(decision.stage, facts)
+    else:
+        held = next(
+            (rule.stop for rule in then.rules(decision.stage, seen=decision.seen, removed=removed) if rule.stop), None
+        )
+        if held is not None:
+            return f"rule {held.rule} held, but the pilot was not stopped"
+        criteria = exit_criteria(decision.stage, facts)
+    recorded = {criterion.name: criterion.met for criterion in decision.criteria}
+    computed = {criterion.name: criterion.met for criterion in criteria}
+    if recorded != computed or decision.met != all(computed.values()):
+        differing = sorted(
+            name for name in recorded.keys() | computed.keys() if recorded.get(name) != computed.get(name)
+        )
+        return f"{decision.kind} of stage {decision.stage}: {', '.join(differing) or 'the decision'} differs when computed again"
+    return ""
+
+
+def _check_stop_kept(state: PilotState, result: PilotVerification) -> None:
+    """Check that no attempt began after a stop, unless an amendment lifted it."""
+    for stop in (decision for decision in state.decisions if decision.kind == "stop"):
+        lifted = next(
+            (_seconds(item.frozen_at) for item in state.registrations if _seconds(item.frozen_at) > _seconds(stop.at)),
+            float("inf"),
+        )
+        for record in state.records.all():
+            if _seconds(stop.at) + CLOCK_STEP_SEC < _began(record) < lifted:
+                result.add("inconsistent", DECISIONS, f"attempt {record.attempt_id} began after the pilot was stopped")
+
+
+def _check_removals(state: PilotState, result: PilotVerification) -> None:
+    for number, removal in enumerate(state.removals, start=1):
+        result.counts["removals"] += 1
+        try:
+            supported = _is_supported(state, removal)
+        except AgentBenchError as error:
+            result.add("inconsistent", f"{REMOVALS}:{number}", error.message)
+            continue
+        if not supported:
+            message = f"no record that the removal was based on shows that task {removal.task_id} is invalid ({removal.cause})"
+            result.add("inconsistent", f"{REMOVALS}:{number}", message)
+
+
+def _is_supported(state: PilotState, removal: Removal) -> bool:
+    attempts = state.records.until(removal.seen).observations()
+    evidence = claim_evidence(removal.task_id, removal.cause, state.screen, attempts, reference_methods(state))
+    return evidence is not None
+
+
+# --- times ------------------------------------------------------------------------------------------------------------
+
+
+def _began(record: AttemptRecord) -> float:
+    """Return when an attempt began, in seconds, from its id."""
+    number = 0
+    for character in record.attempt_id[:10]:
+        number = number * 32 + _CROCKFORD.index(character)
+    return number / 1000
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
+
+
+def _place(state: PilotState, path: Path) -> str:
+    return str(path.relative_to(state.folder))
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Describe what was recomputed."""
+    return ", ".join(f"{number} {name[:-1] if number == 1 else name}" for name, number in counts.items())
