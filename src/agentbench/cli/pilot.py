@@ -192,6 +192,7 @@ def _run_stage(run: StageRun, *, as_json: bool) -> int:
     from agentbench.cli.launch import execute
     from agentbench.cli.progress import Progress
     from agentbench.core.text import printable
+    from agentbench.pilot.efficacy import RULE as EFFICACY
     from agentbench.pilot.status import frozen_status, status_json
 
     def report(line: str) -> None:
@@ -215,7 +216,7 @@ def _run_stage(run: StageRun, *, as_json: bool) -> int:
     else:
         _print_decision(decision)
         click.echo(f"Next: {frozen_status(run.state).following}")
-    return 0 if decision.met else 1
+    return 0 if decision.met or decision.rule == EFFICACY else 1
 
 
 def _print_decision(decision: Decision, *, err: bool = False) -> None:

@@ -13,6 +13,7 @@ from agentbench.contract.schema import Strata
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.yaml_document import read_document
 from agentbench.core.protocol import PROTOCOL_SEED
+from agentbench.statistics.sequential.rules import MAX_LOOKS
 from agentbench.statistics.trials import Rate
 
 PILOT_FILE = "pilot.yaml"
@@ -111,6 +112,28 @@ class Flakes(_Part):
     """Largest share of tasks with differing outcomes on an unchanged snapshot."""
 
 
+class FutilityRule(_Part):
+    """Stop when the effect of the power assumptions has become unlikely to be found."""
+
+    conditional_power: float = Field(default=0.1, gt=0, lt=1)
+    """Probability of a significant result below which the pilot stops."""
+
+
+class Efficacy(_Part):
+    """A rule that may end the full stage early. Its significance level and its effect are those of `power`."""
+
+    rule: Literal["group_sequential", "anytime"]
+    """`group_sequential` (a number of planned looks) or `anytime` (a confidence sequence, valid at every look)."""
+    looks: int | None = Field(default=None, ge=1, le=MAX_LOOKS)
+    """Number of looks, equally spaced over the planned attempts."""
+    spending: Literal["obrien_fleming", "pocock"] | None = None
+    """Error-spending function of `group_sequential`."""
+    futility: FutilityRule | None = None
+    """Also stop for futility; only with `group_sequential`."""
+    margin: float | None = Field(default=None, gt=0, lt=1)
+    """Also stop when the difference is certainly smaller than this."""
+
+
 class Stopping(_Part):
     safety_attempts: int = Field(default=2, ge=1)
     """Stop when so many attempts of one method violated the boundary of the sandbox or the policy."""
@@ -118,6 +141,8 @@ class Stopping(_Part):
     """Stop when so many attempts of one method were ended by a breaker (a loop without progress)."""
     cap_attempts: int | None = Field(default=None, ge=1)
     """Stop when so many attempts of one method reached a cap on cost, tokens, calls or time."""
+    efficacy: Efficacy | None = None
+    """End the full stage when the comparison of the first two methods is decided."""
 
 
 class CostPrices(_Part):
@@ -222,6 +247,7 @@ def _inconsistencies(pilot: PilotFile) -> KeyProblems:
     yield from _stage_problems(pilot.stages)
     yield from _budget_problems(pilot.budgets)
     yield from _power_problems(pilot.power)
+    yield from _efficacy_problems(pilot)
     for index, key in enumerate(pilot.strata):
         if key not in Strata.model_fields:
             yield ("strata", index), f"unknown stratum; expected one of {', '.join(Strata.model_fields)}"
@@ -281,6 +307,17 @@ def _budget_problems(budgets: Budgets) -> KeyProblems:
         )
     elif budgets.total < budgets.task:
         yield ("budgets", "total"), f"{budgets.total:g} is less than budgets.task ({budgets.task:g})"
+
+
+def _efficacy_problems(pilot: PilotFile) -> KeyProblems:
+    efficacy = pilot.stopping.efficacy
+    if efficacy is None:
+        return
+    if len(pilot.methods) < 2:
+        yield ("stopping", "efficacy"), "it compares the first two methods, and there is only one"
+    if efficacy.rule == "anytime":
+        given = [key for key in ("spending", "futility") if getattr(efficacy, key) is not None]
+        yield from ((("stopping", "efficacy", key), "only for rule: group_sequential") for key in given)
 
 
 def _power_problems(power: PowerAssumptions) -> KeyProblems:

@@ -18,7 +18,7 @@ from agentbench.pilot.cost_model import project_costs
 from agentbench.pilot.criteria import Criterion
 from agentbench.pilot.folder import RUNS
 from agentbench.pilot.report import PilotReport
-from agentbench.pilot.report_text import decision_line, headline, pair_sentence
+from agentbench.pilot.report_text import decision_line, headline, pair_sentence, sequential_sentence
 from agentbench.reports.html.page import asset, policy_digest, write_page
 from agentbench.reports.number_format import amount, counted, percent, probability, share_interval
 from agentbench.reports.sources import open_run
@@ -138,7 +138,9 @@ def _results(report: PilotReport) -> Iterable[str]:
         )
         for pair in report.pairs
     ]
-    yield _card("pairs", "Paired comparisons", _table(("B with A", "B − A", "p, Holm"), pairs))
+    sequential = sequential_sentence(report)
+    note = f"<p>Sequential, adjusted for its looks: {_text(sequential)}</p>" if sequential else ""
+    yield _card("pairs", "Paired comparisons", note + _table(("B with A", "B − A", "p, Holm"), pairs))
     costs = [
         (line.stratum, line.method, str(line.attempts), f"{amount(line.total)} {line.unit}", amount(line.cost.median))
         for line in report.costs

@@ -10,6 +10,7 @@ from agentbench.core.errors import ContractError, InputError
 from agentbench.pilot.config import PilotFile, read_pilot
 from agentbench.pilot.cost_figure import cost_figure
 from agentbench.pilot.cost_model import Projection, inputs_json, project_costs, projection_text
+from agentbench.pilot.efficacy import schedule_problem
 from agentbench.pilot.folder import (
     COST_FIGURE,
     COST_INPUTS,
@@ -74,7 +75,8 @@ def compute_plan(folder: Path) -> Planning:
     sample = load_sample(pilot, folder)
     lines = make_plan(sample.planned, pilot.names, pilot.stages, pilot.seed)
     planning = Planning(folder, pilot, sample, lines)
-    problems = tuple(design_problems(sample.planned, lines))
+    late = schedule_problem(pilot, len(sample.tasks)) if len(sample.tasks) > 1 else ""
+    problems = (*design_problems(sample.planned, lines), *filter(None, [late]))
     if problems:
         raise ContractError("the design cannot be used", problems=problems)
     require_agents([row for row in planning.rows(lines) if row.configuration.patch is None])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentbench.pilot.efficacy import sequential_decision
 from agentbench.pilot.folder import AUDIT, RUBRIC, RUNS, write_text
 from agentbench.pilot.observations import Observation
 from agentbench.pilot.registration import deviations
@@ -21,6 +22,7 @@ from agentbench.reports.spending import Quartiles
 from agentbench.statistics.multiple import holm
 from agentbench.statistics.paired import Comparison, compare, pair
 from agentbench.statistics.rates import Proportion, endpoint
+from agentbench.statistics.sequential.rules import Decision
 
 ALL = "all strata"
 
@@ -70,6 +72,8 @@ class PilotReport:
     pairs: tuple[Pair, ...]
     costs: tuple[CostLine, ...]
     deviations: tuple[str, ...]
+    sequential: Decision | None
+    """The decision of the registered efficacy rule, with intervals that are valid although it looked several times."""
 
 
 def make_report(folder: Path) -> PilotReport:
@@ -87,6 +91,9 @@ def make_report(folder: Path) -> PilotReport:
         pairs=_pairs(state, counted),
         costs=_costs(state),
         deviations=_deviations(state),
+        sequential=sequential_decision(
+            state.pilot, [line for line in state.lines if line.task_id not in state.removed], counted
+        ),
     )
 
 

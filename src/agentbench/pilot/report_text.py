@@ -8,6 +8,7 @@ from dataclasses import asdict
 from agentbench.core.canonical import Json
 from agentbench.pilot.cost_figure import LABEL
 from agentbench.pilot.decisions import Decision
+from agentbench.pilot.efficacy import decision_text
 from agentbench.pilot.report import CostLine, Pair, PilotReport, RateLine
 from agentbench.pilot.status import criterion_lines, status_json
 from agentbench.reports.csv_results import joined_deviations
@@ -35,7 +36,13 @@ def headline(report: PilotReport) -> str:
     primary = next((pair for pair in report.pairs if pair.primary), None)
     if report.status.phase == "running" or primary is None or primary.comparison is None:
         return f"{report.status.phase.upper()}: {report.status.following}"
-    return f"{report.status.phase.upper()}: {pair_sentence(primary)}"
+    result = sequential_sentence(report) or pair_sentence(primary)
+    return f"{report.status.phase.upper()}: {result}"
+
+
+def sequential_sentence(report: PilotReport) -> str:
+    """Describe the decision of the efficacy rule, whose interval is adjusted for its looks; empty without one."""
+    return "" if report.sequential is None else decision_text(report.state.pilot, report.sequential)
 
 
 def pair_sentence(pair: Pair) -> str:
@@ -96,6 +103,7 @@ def report_markdown(report: PilotReport) -> str:
         "",
         "P-values: McNemar's mid-p with one attempt per task, the sign-flip test over tasks with repeats.",
         "Holm adjusts for the number of comparisons in this table.",
+        *_sequential_lines(report),
         "",
         "## Costs",
         "",
@@ -123,6 +131,14 @@ def report_markdown(report: PilotReport) -> str:
     lines += _decision_lines(state.decisions)
     lines += ["", "## Spending and stopping rules", "", *_rule_lines(report)]
     return "\n".join(lines) + "\n"
+
+
+def _sequential_lines(report: PilotReport) -> list[str]:
+    text = sequential_sentence(report)
+    if not text:
+        return []
+    note = "The registered rule looked several times. Its interval and p-value are adjusted for that; those of the table are not."
+    return ["", f"Sequential: {code(text, 600)}", "", note]
 
 
 def _pair_cells(pair: Pair) -> tuple[str, ...]:
@@ -186,6 +202,7 @@ def report_json(report: PilotReport) -> dict[str, Json]:
             }
             for pair in report.pairs
         ],
+        "sequential": sequential_sentence(report) or None,
         "costs": [asdict(line) for line in report.costs],
         "removals": [asdict(removal) for removal in state.removals],
         "decisions": [decision.as_json() for decision in state.decisions],

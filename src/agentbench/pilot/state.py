@@ -11,6 +11,7 @@ from agentbench.core.errors import InputError
 from agentbench.pilot.config import STAGES, PilotFile, PowerAssumptions, read_pilot
 from agentbench.pilot.criteria import Facts, next_stage
 from agentbench.pilot.decisions import Decision, read_decisions
+from agentbench.pilot.efficacy import efficacy_state
 from agentbench.pilot.flakes import FlakeScreen, read_screen
 from agentbench.pilot.folder import PLAN, REGISTRATION, RUNS, read_text
 from agentbench.pilot.observations import Observation, Records, Seen, read_run_records
@@ -103,9 +104,13 @@ class PilotState:
 
 
 def evaluate_rules(state: PilotState, stage: str, records: Records, removed: frozenset[str]) -> list[RuleState]:
-    """Evaluate the stopping rules on some records."""
+    """Evaluate the stopping rules on some records. Efficacy may end the full stage only."""
     observations = [attempt for attempt in records.observations() if attempt.task_id not in removed]
-    return list(stopping_rules(state.pilot, observations, records.spent))
+    states = list(stopping_rules(state.pilot, observations, records.spent))
+    if stage == STAGES[-1]:
+        lines = [line for line in state.lines if line.task_id not in removed]
+        states += efficacy_state(state.pilot, lines, observations)
+    return states
 
 
 @cache

@@ -114,6 +114,9 @@ stopping:
   safety_attempts: 2           # that violated a boundary
   # breaker_attempts: 5        # that a breaker ended
   # cap_attempts: 5            # that reached a cap
+  # End the full stage when the comparison of the first two methods is decided, with the alpha and effect of `power`:
+  # efficacy: {{rule: group_sequential, looks: 3, spending: obrien_fleming, futility: {{conditional_power: 0.1}}}}
+  # efficacy: {{rule: anytime, looks: 10}}
 
 # Seed of the protocol; another value is reported as a deviation.
 seed: 20260307

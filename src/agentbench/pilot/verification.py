@@ -36,6 +36,7 @@ from agentbench.pilot.registration import Registration
 from agentbench.pilot.removals import Removal, claim_evidence
 from agentbench.pilot.remove import reference_methods
 from agentbench.pilot.state import PilotState, power_of, read_state
+from agentbench.pilot.stopping import Stop
 from agentbench.record.attempt_audit import Recompute
 from agentbench.record.audit import Decision as AuditDecision
 from agentbench.record.audit import verify_run
@@ -244,41 +245,46 @@ def _check_decisions(state: PilotState, result: PilotVerification) -> None:
 
 def _decision_problem(state: PilotState, decision: Decision, completed: frozenset[str], entered: frozenset[str]) -> str:
     """Return how a decision differs from the one that its evidence gives; empty if it does not."""
-    then = _registered(state, decision.registration_id)
-    removed = frozenset(decision.removed)
-    unknown = removed - state.removed
+    unknown = frozenset(decision.removed) - state.removed
     if unknown:
         return f"{', '.join(sorted(unknown))} was removed according to this decision, but {REMOVALS} does not say so"
+    then = _registered(state, decision.registration_id)
     if decision.kind == "opened":
         return "" if decision.stage in entered else f"stage {decision.stage} started without meeting its entry criteria"
     if decision.kind == "stop":
-        stop = next(
-            (rule.stop for rule in then.rules(decision.stage, seen=decision.seen, removed=removed) if rule.stop), None
-        )
-        if stop is None:
-            return "no stopping rule held"
-        same = (stop.rule, stop.evidence) == (decision.rule, decision.evidence)
-        return "" if same else f"rule {stop.rule} held, with other evidence"
-    facts = then.facts(seen=decision.seen, removed=removed, completed=completed)
-    if decision.kind == "entry":
-        if decision.screen is not None and decision.screen != screen_digest(state.folder) and decision.met:
-            return "the flake screen was changed since this decision"
-        criteria = entry_criteria(decision.stage, facts)
-    else:
-        held = next(
-            (rule.stop for rule in then.rules(decision.stage, seen=decision.seen, removed=removed) if rule.stop), None
-        )
-        if held is not None:
-            return f"rule {held.rule} held, but the pilot was not stopped"
-        criteria = exit_criteria(decision.stage, facts)
+        return _stop_problem(then, decision)
+    return _criteria_problem(then, decision, completed)
+
+
+def _stop_problem(then: PilotState, decision: Decision) -> str:
+    stop = _held(then, decision)
+    if stop is None:
+        return "no stopping rule held"
+    same = (stop.rule, stop.evidence) == (decision.rule, decision.evidence)
+    return "" if same else f"rule {stop.rule} held, with other evidence"
+
+
+def _criteria_problem(then: PilotState, decision: Decision, completed: frozenset[str]) -> str:
+    facts = then.facts(seen=decision.seen, removed=frozenset(decision.removed), completed=completed)
+    if decision.kind == "exit" and (held := _held(then, decision)) is not None:
+        return f"rule {held.rule} held, but the pilot was not stopped"
+    if decision.screen is not None and decision.screen != screen_digest(then.folder):
+        # The screen of a refused entry may be made again after an amendment.
+        return "the flake screen was changed since this decision" if decision.met else ""
+    criteria = (entry_criteria if decision.kind == "entry" else exit_criteria)(decision.stage, facts)
     recorded = {criterion.name: criterion.met for criterion in decision.criteria}
     computed = {criterion.name: criterion.met for criterion in criteria}
-    if recorded != computed or decision.met != all(computed.values()):
-        differing = sorted(
-            name for name in recorded.keys() | computed.keys() if recorded.get(name) != computed.get(name)
-        )
-        return f"{decision.kind} of stage {decision.stage}: {', '.join(differing) or 'the decision'} differs when computed again"
-    return ""
+    if recorded == computed and decision.met == all(computed.values()):
+        return ""
+    differing = sorted(name for name in recorded.keys() | computed.keys() if recorded.get(name) != computed.get(name))
+    what = ", ".join(differing) or "the decision"
+    return f"{decision.kind} of stage {decision.stage}: {what} differs when computed again"
+
+
+def _held(then: PilotState, decision: Decision) -> Stop | None:
+    """Return the stopping rule that held at a decision."""
+    states = then.rules(decision.stage, seen=decision.seen, removed=frozenset(decision.removed))
+    return next((rule.stop for rule in states if rule.stop is not None), None)
 
 
 def _check_stop_kept(state: PilotState, result: PilotVerification) -> None:
