@@ -22,10 +22,10 @@ PILOT: dict[str, Any] = {
     "baselines": [{"agent": "noop"}, {"agent": "reference"}],
     "stages": {"feasibility": {"tasks_per_stratum": 1}, "limited": {"repeats": 1}, "full": {"repeats": 2}},
     "budgets": {"total": 100.0, "task": 50.0, "run": 5.0},
-    "power": {"rates": [0.05], "effect": 0.9, "correlations": [0.2, 0.4]},
+    "power": {"rates": [0.05], "effect": 0.9, "correlations": [0.2, 0.4], "alpha": 0.3},
     "sandbox": "bwrap",
 }
-"""Two strata of two tasks. The power analysis supports the full stage."""
+"""Two strata of two tasks. The power analysis supports the full stage, at a level that three differing tasks can reach."""
 
 
 def make_pilot(folder: Path, changes: Mapping[str, Any] | None = None, *, steps: Mapping[str, Any] | None = None) -> Path:

@@ -85,7 +85,7 @@ def test_full_stage_needs_power_and_budget() -> None:
     made = [attempt(line) for line in LIMITED]
     done = frozenset({"feasibility", "limited"})
     assert unmet(entry_criteria("full", facts(CONFIG, made, completed=done))) == []
-    modest = pilot(power={"rates": [0.3], "effect": 0.2, "correlations": [0.5]})
+    modest = pilot(power={"rates": [0.3], "effect": 0.2, "correlations": [0.5], "alpha": 0.3})
     refused = entry_criteria("full", facts(modest, made, completed=done))
     assert unmet(refused) == ["power_supported"]
     assert "would do" in refused[1].evidence

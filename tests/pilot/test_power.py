@@ -50,3 +50,12 @@ def test_one_task_supports_nothing() -> None:
     analysis = analyse_power(MODEST, 1, 2, SEED)
     assert (analysis.worst.power, analysis.supported, analysis.repeats_needed) == (0.0, False, None)
     assert "tasks with 2 repeats" in needed_text(analysis)
+
+
+@pytest.mark.req("A-04")
+def test_too_few_tasks_for_the_exact_test_have_no_power() -> None:
+    """Five tasks that all differ have p = 0.0625 in the test that decides with repeats."""
+    certain = PowerAssumptions(rates=(0.0,), effect=1.0, correlations=(0.5,))
+    assert analyse_power(certain, 5, 2, SEED).worst.power == 0.0
+    assert analyse_power(certain, 6, 2, SEED).worst.power == 1.0
+    assert analyse_power(certain, 5, 2, SEED).tasks_needed == 6

@@ -52,7 +52,7 @@ def test_unbalanced_plan_cannot_be_frozen(ab: Ab, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (changed(budgets={"total": 1.0}), "pilot.yaml:31: budgets.total: 1 is less than one attempt may cost"),
+        (changed(budgets={"total": 1.0}), "pilot.yaml:24: budgets.total: 1 is less than one attempt may cost"),
         ({"suites": [{"name": "tiny", "tasks_dir": "tasks", "tasks": ["one", "two", "three"]}]}, "stratum kind=feature has one task"),
         (changed(budgets={"run": 2.0}), "task.yaml: budget.usd: 5 is more than one attempt may cost (budgets.run: 2)"),
         ({"methods": [{"name": "people", "patches": "patches"}]}, "unbalanced: method people has no patch for four"),
@@ -139,7 +139,7 @@ def test_passing_task_is_not_removed(ab: Ab, study: Path) -> None:
 
 @pytest.mark.req("L-01", "L-03", "L-06")
 def test_flaky_task_is_removed_with_evidence_and_not_replaced(ab: Ab, tmp_path: Path) -> None:
-    folder = make_pilot(tmp_path / "study", {**changed(flakes={"screen_repeats": 24}), "seed": 7, "strata": []})
+    folder = make_pilot(tmp_path / "study", {**changed(flakes={"screen_repeats": 16}), "seed": 7, "strata": []})
     task = folder / "tasks" / "tiny" / "four" / "task.yaml"
     coin = "test $(od -An -N1 -tu1 /dev/urandom) -lt 128"
     task.write_text(task.read_text().replace("grep -qx 42 answer.txt", f"grep -qx 42 answer.txt && {coin}"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from agentbench.core.canonical import Json
 from agentbench.pilot.config import PowerAssumptions
-from agentbench.statistics.power import Design, sanity, simulate_power
+from agentbench.statistics.power import Design, Power, required_discordant, sanity, simulate_power
 
 SIMULATIONS = 2_000
 MAX_COUNT = 512
@@ -67,7 +67,7 @@ def analyse_power(assumptions: PowerAssumptions, tasks: int, repeats: int, seed:
     ]
     scenarios = []
     for design in designs:
-        simulated = simulate_power(design, alpha=assumptions.alpha, simulations=SIMULATIONS, seed=seed)
+        simulated = _simulate(design, assumptions.alpha, SIMULATIONS, seed)
         scenarios.append(
             Scenario(
                 design.rate_a,
@@ -80,11 +80,11 @@ def analyse_power(assumptions: PowerAssumptions, tasks: int, repeats: int, seed:
 
     def enough(count_tasks: int, count_repeats: int) -> bool:
         return all(
-            simulate_power(
+            _simulate(
                 Design(count_tasks, count_repeats, design.rate_a, design.rate_b, design.correlation),
-                alpha=assumptions.alpha,
-                simulations=SIMULATIONS // 2,
-                seed=seed,
+                assumptions.alpha,
+                SIMULATIONS // 2,
+                seed,
             ).power
             >= assumptions.target
             for design in designs
@@ -109,12 +109,17 @@ def _detectable(design: Design, assumptions: PowerAssumptions, seed: int) -> flo
         larger = Design(
             design.tasks, design.repeats, design.rate_a, min(1.0, design.rate_a + steps * _STEP), design.correlation
         )
-        power = simulate_power(larger, alpha=assumptions.alpha, simulations=SIMULATIONS // 2, seed=seed).power
-        return power >= assumptions.target
+        return _simulate(larger, assumptions.alpha, SIMULATIONS // 2, seed).power >= assumptions.target
 
     most = int((1 - design.rate_a) / _STEP + 1e-9)
     steps = _smallest(1, detected, most)
     return None if steps is None else round(steps * _STEP, _DIGITS)
+
+
+def _simulate(design: Design, alpha: float, simulations: int, seed: int) -> Power:
+    """Simulate a comparison that is significant only if enough tasks differ for the test that decides in the report."""
+    needed = required_discordant(design.repeats, alpha)
+    return simulate_power(design, alpha=alpha, simulations=simulations, seed=seed, min_discordant=needed)
 
 
 def _smallest(least: int, holds: Callable[[int], bool], most: int = MAX_COUNT) -> int | None:
@@ -139,7 +144,8 @@ def power_json(analysis: PowerAnalysis) -> dict[str, Json]:
         "effect": assumptions.effect,
         "alpha": assumptions.alpha,
         "target_power": assumptions.target,
-        "test": "Student's t test over per-task differences",
+        "test": "Student's t test over per-task differences, with enough differing tasks for the exact test of the report",
+        "differing_tasks_needed": required_discordant(analysis.repeats, assumptions.alpha),
         "simulations": SIMULATIONS,
         "seed": analysis.seed,
         "scenarios": [

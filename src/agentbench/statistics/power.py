@@ -106,9 +106,17 @@ class Power:
 
 
 def simulate_power(
-    design: Design, *, alpha: float = ALPHA, simulations: int = SIMULATIONS, seed: int = PROTOCOL_SEED
+    design: Design,
+    *,
+    alpha: float = ALPHA,
+    simulations: int = SIMULATIONS,
+    seed: int = PROTOCOL_SEED,
+    min_discordant: int = 0,
 ) -> Power:
-    """Estimate how often a comparison of this design is significant, by Student's t test over per-task differences."""
+    """Estimate how often a comparison of this design is significant, by Student's t test over per-task differences.
+
+    A comparison with fewer than `min_discordant` differing tasks is not significant: see `required_discordant`.
+    """
     rng = np.random.default_rng(seed)
     shape = (simulations, design.tasks)
     deterministic = rng.random(shape) < design.correlation
@@ -123,8 +131,17 @@ def simulate_power(
     critical = t_quantile(1 - alpha, design.tasks - 1)
     # Without variance, a simulated comparison is significant only if all tasks share the same non-zero difference.
     significant = np.where(error > 0, np.abs(centre) > critical * error, np.abs(centre) > 0)
+    significant &= (differences != 0).sum(axis=1) >= min_discordant
     share = float(significant.mean())
     return Power(design, share, math.sqrt(max(share * (1 - share), 1 / simulations) / simulations), simulations)
+
+
+def required_discordant(repeats: int, alpha: float = ALPHA) -> int:
+    """Return how many tasks must differ, all in favour of one side, before the deciding test can be significant.
+
+    With d of them the sign-flip test, which decides with repeats, has p = 2/2^d; McNemar's mid-p without has half of it.
+    """
+    return math.ceil(math.log2((2 if repeats > 1 else 1) / alpha))
 
 
 def sanity(base: Design, *, simulations: int = SIMULATIONS, seed: int = PROTOCOL_SEED) -> tuple[str, ...]:

@@ -1,0 +1,136 @@
+"""`ab verify` recomputes a pilot: registration, plan, order of attempts, decisions and removals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench.core.canonical import canonical, sha256_hex
+from agentbench.pilot.folder import ChainedLog
+from agentbench.pilot.verification import PilotVerification, verify_pilot
+from agentbench.record.recompute import recompute
+from tests.pilot.studies import read_jsonl
+
+pytestmark = pytest.mark.end_to_end
+
+
+def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    """Change the entries of a log and chain them anew, as a careful forger would."""
+    entries = read_jsonl(path)
+    change(entries)
+    path.unlink()
+    for entry in entries:
+        ChainedLog(path).append({name: value for name, value in entry.items() if name != "previous"})
+
+
+def verified(study: Path) -> PilotVerification:
+    return verify_pilot(study, recompute)
+
+
+@pytest.mark.req("L-03", "L-04")
+def test_forged_decision_is_found(study: Path) -> None:
+    def claim_failure(entries: list[dict[str, Any]]) -> None:
+        entries[2]["criteria"][0]["met"] = entries[2]["met"] = False
+
+    rewrite(study / "decisions.jsonl", claim_failure)
+    problems = [str(problem) for problem in verified(study).problems]
+    assert "inconsistent: decisions.jsonl:3: exit of stage feasibility: records_complete differs when computed again" in problems
+
+
+@pytest.mark.req("L-04")
+def test_invented_stop_is_found(study: Path) -> None:
+    def stop(entries: list[dict[str, Any]]) -> None:
+        entries[-1] = {**entries[-1], "kind": "stop", "rule": "safety", "why": "invented", "criteria": [], "met": None}
+
+    rewrite(study / "decisions.jsonl", stop)
+    problems = [str(problem) for problem in verified(study).problems]
+    assert "inconsistent: decisions.jsonl:9: no stopping rule held" in problems
+
+
+@pytest.mark.req("L-03")
+def test_stage_without_entry_is_found(study: Path) -> None:
+    rewrite(study / "decisions.jsonl", lambda entries: entries.pop(3))
+    problems = [str(problem) for problem in verified(study).problems]
+    assert "inconsistent: decisions.jsonl:4: stage limited started without meeting its entry criteria" in problems
+
+
+@pytest.mark.req("L-01")
+def test_unsupported_removal_is_found(study: Path) -> None:
+    (seen,) = [entry["seen"] for entry in read_jsonl(study / "decisions.jsonl")[-1:]]
+    registration = json.loads((study / "registration.json").read_text())["registration_id"]
+    ChainedLog(study / "removals.jsonl").append(
+        {
+            "task_id": "one",
+            "cause": "flaky",
+            "reason": "hard",
+            "by": "me",
+            "evidence": "none",
+            "registration_id": registration,
+            "seen": seen,
+            "at": "2026-01-01T00:00:00+00:00",
+        }
+    )
+    (problem,) = verified(study).problems
+    assert problem.place == "removals.jsonl:1"
+    assert "shows that task one is invalid (flaky)" in problem.message
+
+
+@pytest.mark.req("L-01", "A-04", "L-07")
+@pytest.mark.parametrize("name", ["plan.csv", "power.json", "cost_projection.csv"])
+def test_file_that_does_not_follow_from_the_pilot_is_found(study: Path, name: str) -> None:
+    """Also if the forger registers the forged file."""
+    path = study / name
+    text = path.read_text()
+    lines = text.splitlines(keepends=True)
+    forged = "".join([lines[0], lines[2], lines[1], *lines[3:]])
+    registration = json.loads((study / "registration.json").read_text())
+    registration["files"][name] = sha256_hex(forged.encode())
+    registration.pop("registration_id")
+    registration["registration_id"] = "sha256:" + sha256_hex(canonical(registration))
+    for folder in (study, study / "registrations" / "1"):
+        (folder / name).write_text(forged)
+        (folder / "registration.json").write_text(json.dumps(registration))
+    problems = [str(problem) for problem in verified(study).problems]
+    assert f"changed: registrations/1/{name}: does not follow from pilot.yaml and the registered tasks" in problems
+
+
+@pytest.mark.req("L-01")
+def test_attempts_in_another_order_are_found(study: Path) -> None:
+    """Several workers may overtake each other by one; here the decisions claim that there was one worker."""
+    assert verified(study).ok
+
+    def one_worker(entries: list[dict[str, Any]]) -> None:
+        for entry in entries:
+            if entry["kind"] == "opened":
+                entry["workers"] = 1
+
+    rewrite(study / "decisions.jsonl", one_worker)
+    ids = {}
+    for path in study.glob("runs/*/attempts.jsonl"):
+        for record in read_jsonl(path):
+            ids[record["task_id"], record["variant"], record["repeat"]] = record["attempt_id"]
+    plan = [line.split(",") for line in (study / "plan.csv").read_text().splitlines()[1:]]
+    began = [ids[task, method, int(repeat)][:10] for _, _, task, _, method, repeat in plan]
+    assert verified(study).ok == (began == sorted(began))
+
+
+@pytest.mark.req("L-01")
+def test_run_that_no_stage_made_is_found(study: Path) -> None:
+    import shutil
+
+    run = next(path for path in sorted((study / "runs").iterdir()))
+    shutil.copytree(run, study / "runs" / "another")
+    (problem,) = verified(study).problems
+    assert (problem.kind, problem.place) == ("appended", "runs/another")
+
+
+@pytest.mark.req("L-03")
+def test_changed_flake_screen_is_found(study: Path) -> None:
+    path = study / "flake_screen.json"
+    path.write_text(path.read_text().replace('"baseline": "fail"', '"baseline": "pass"', 1))
+    problems = [str(problem) for problem in verified(study).problems]
+    assert "inconsistent: decisions.jsonl:1: the flake screen was changed since this decision" in problems
