@@ -22,6 +22,7 @@ from pydantic_core import PydanticUndefined
 
 from agentbench.cli.main import root
 from agentbench.contract import schema as task_schema
+from agentbench.pilot import config as pilot_schema
 from agentbench.record import manifest as manifest_schema
 from agentbench.record import schema as record_schema
 from agentbench.trace import events
@@ -35,6 +36,7 @@ def pages() -> dict[str, str]:
     return {
         "reference/cli.md": cli_page(),
         "reference/task-yaml.md": task_page(),
+        "reference/pilot-yaml.md": pilot_page(),
         "reference/record.md": record_page(),
         "reference/manifest.md": manifest_page(),
         "reference/events.md": events_page(),
@@ -126,6 +128,13 @@ def task_page() -> str:
     return page("task.yaml", purpose, [model_section(model, key_path(model), docs) for model in nested])
 
 
+def pilot_page() -> str:
+    purpose = "Every key of `pilot.yaml`. [Run a pilot](../how-to/run-a-pilot.md) shows how to use them."
+    nested = list(dict.fromkeys(nested_models(pilot_schema.PilotFile)))
+    docs = field_docs(pilot_schema)
+    return page("pilot.yaml", purpose, [model_section(model, PILOT_KEYS[model.__name__], docs) for model in nested])
+
+
 def record_page() -> str:
     purpose = "Every field of an attempt record: one line of `attempts.jsonl`, as canonical JSON."
     nested = list(dict.fromkeys(nested_models(record_schema.AttemptRecord)))
@@ -159,6 +168,23 @@ def key_path(model: type[BaseModel]) -> str:
     return KEYS.get(model.__name__, model.__name__)
 
 
+PILOT_KEYS = {
+    "PilotFile": "Top level",
+    "SuiteEntry": "`suites[]`",
+    "MethodEntry": "`methods[]`, `baselines[]`",
+    "Stages": "`stages`",
+    "FeasibilityStage": "`stages.feasibility`",
+    "RepeatedStage": "`stages.limited`, `stages.full`",
+    "Budgets": "`budgets`",
+    "PowerAssumptions": "`power`",
+    "Flakes": "`flakes`",
+    "Stopping": "`stopping`",
+    "Efficacy": "`stopping.efficacy`",
+    "FutilityRule": "`stopping.efficacy.futility`",
+    "CostInputs": "`cost_inputs`",
+    "CostPrices": "`cost_inputs.prices`",
+}
+"""Titles of the sections of `pilot.yaml`."""
 KEYS = {
     "Task": "Top level",
     "Hints": "`hints`",

@@ -28,7 +28,9 @@ PILOT: dict[str, Any] = {
 """Two strata of two tasks. The power analysis supports the full stage, at a level that three differing tasks can reach."""
 
 
-def make_pilot(folder: Path, changes: Mapping[str, Any] | None = None, *, steps: Mapping[str, Any] | None = None) -> Path:
+def make_pilot(
+    folder: Path, changes: Mapping[str, Any] | None = None, *, steps: Mapping[str, Any] | None = None
+) -> Path:
     """Create a pilot with its tasks and scripts. `steps` are the calls of the method lazy, by task."""
     tasks = make_suite(folder / "tasks", *NAMES)
     for name in NAMES:

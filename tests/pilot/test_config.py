@@ -30,6 +30,8 @@ power: {rates: [0.5], effect: 0.6}
 stoping: {}
 """
 
+LESS = "expected at least 3, the repeats of limited; got 2 (repeats include those of earlier stages)"
+
 
 def problems(folder: Path, text: str) -> list[str]:
     (folder / "pilot.yaml").write_text(text)
@@ -44,8 +46,7 @@ def test_all_problems_are_listed_with_their_lines(tmp_path: Path) -> None:
         "pilot.yaml:6: methods[0]: expected exactly one of variant, agent and patches; got variant, agent",
         "pilot.yaml:7: methods[1]: `script` and `agent: scripted` need each other",
         "pilot.yaml:8: baselines: `{agent: noop}` is missing: it shows which tasks are satisfied without any work",
-        "pilot.yaml:12: stages.full.repeats: expected at least 3, the repeats of limited; got 2 "
-        "(repeats include those of earlier stages)",
+        f"pilot.yaml:12: stages.full.repeats: {LESS}",
         "pilot.yaml:13: budgets.task: 0.5 is less than one attempt may cost (budgets.run: 2)",
         "pilot.yaml:13: budgets.total: 1 is less than one attempt may cost (budgets.run: 2)",
         "pilot.yaml:14: power.rates[0]: expected a rate from 0 to 0.4 (1 - effect); got 0.5",

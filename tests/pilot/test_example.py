@@ -1,4 +1,4 @@
-"""The worked example of examples/pilot, reduced to two tasks and its first stage."""
+"""The worked example of examples/pilot, reduced to four tasks and its first two stages."""
 
 from __future__ import annotations
 
@@ -24,9 +24,14 @@ def test_example_runs_to_its_report(ab: Ab, tmp_path: Path) -> None:
     for command in ("plan", "freeze"):
         done = ab("pilot", command, study)
         assert done.code == 0, done.stderr
-    ran = ab("pilot", "run", study, "--workers", "2", timeout=600)
-    assert ran.code == 0, ran.stdout + ran.stderr
+    for stage in ("feasibility", "limited"):
+        ran = ab("pilot", "run", study, "--stage", stage, "--workers", "2", timeout=600)
+        assert ran.code == 0, ran.stdout + ran.stderr
+    # Four tasks are too few for the full stage.
+    refused = ab("pilot", "run", study)
+    assert (refused.code, "NOT MET power_supported" in refused.stdout) == (1, True), refused.stdout
     report = ab("pilot", "report", study)
     assert report.code == 0, report.stderr
-    assert "`thorough` | 1 | 1 of 1 | 100.0%" in report.stdout
+    assert "`thorough` | 4 | 4 of 4 | 100.0%" in report.stdout
+    assert "`quick` | 4 | 1 of 4 | 25.0%" in report.stdout
     assert ab("verify", study).code == 0

@@ -49,7 +49,12 @@ def test_every_method_gets_the_same_attempts(design: tuple[int, int, int, int, i
     plan = make_plan(tasks(count, strata), METHODS, stages(1, limited, limited + more), seed)
     assert list(imbalances(plan, METHODS)) == []
     assert Counter(line.key for line in plan) == dict.fromkeys(
-        ((f"t{number}", method, repeat) for number in range(count) for method in METHODS for repeat in range(1, limited + more + 1)),
+        (
+            (f"t{number}", method, repeat)
+            for number in range(count)
+            for method in METHODS
+            for repeat in range(1, limited + more + 1)
+        ),
         1,
     )
     assert [line.order for line in plan] == list(range(1, len(plan) + 1))
@@ -97,7 +102,10 @@ def test_method_that_lacks_a_repeat_is_unbalanced() -> None:
     plan = make_plan(tasks(4), METHODS, stages(), 7)
     lost = plan[5]
     (first, *_) = plan_differences([*plan[:5], *plan[6:]], plan, METHODS)
-    assert first == f"unbalanced: {lost.method}, task {lost.task_id}, repeat {lost.repeat} of stage {lost.stage} is missing"
+    assert (
+        first
+        == f"unbalanced: {lost.method}, task {lost.task_id}, repeat {lost.repeat} of stage {lost.stage} is missing"
+    )
 
 
 def test_plan_differences_name_the_first_changed_line() -> None:

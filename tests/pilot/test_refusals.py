@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.pilot.studies import PILOT, UNSAFE, changed, make_pilot, read_jsonl, records, write_pilot
+from tests.pilot.studies import NAMES, PILOT, UNSAFE, changed, make_pilot, read_jsonl, records, write_pilot
 from tests.run.conftest import Ab, Ran
 
 pytestmark = pytest.mark.end_to_end
@@ -50,10 +50,13 @@ def test_unbalanced_plan_cannot_be_frozen(ab: Ab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes,message",
     [
         (changed(budgets={"total": 1.0}), "pilot.yaml:24: budgets.total: 1 is less than one attempt may cost"),
-        ({"suites": [{"name": "tiny", "tasks_dir": "tasks", "tasks": ["one", "two", "three"]}]}, "stratum kind=feature has one task"),
+        (
+            {"suites": [{"name": "tiny", "tasks_dir": "tasks", "tasks": ["one", "two", "three"]}]},
+            "stratum kind=feature has one task",
+        ),
         (changed(budgets={"run": 2.0}), "task.yaml: budget.usd: 5 is more than one attempt may cost (budgets.run: 2)"),
         ({"methods": [{"name": "people", "patches": "patches"}]}, "unbalanced: method people has no patch for four"),
         ({"methods": [{"variant": "nobody"}]}, "variant 'nobody' not found"),
@@ -147,7 +150,19 @@ def test_flaky_task_is_removed_with_evidence_and_not_replaced(ab: Ab, tmp_path: 
         assert ab("pilot", command, folder).code == 0
     refused(ab("pilot", "run", folder), 1, "Stage feasibility MAY NOT START", "NOT MET flake_rate: 1 of 4 tasks")
     done = ab(
-        *("pilot", "remove", folder, "--task", "four", "--cause", "flaky", "--reason", "tosses a coin", "--by", "A. Reviewer")
+        *(
+            "pilot",
+            "remove",
+            folder,
+            "--task",
+            "four",
+            "--cause",
+            "flaky",
+            "--reason",
+            "tosses a coin",
+            "--by",
+            "A. Reviewer",
+        )
     )
     assert done.code == 0, done.stderr
     assert done.stdout.startswith("REMOVED four: flaky: flake screen: differing outcomes of answer")
@@ -173,7 +188,9 @@ def test_flaky_task_is_removed_with_evidence_and_not_replaced(ab: Ab, tmp_path: 
 @pytest.mark.req("L-03", "A-04")
 def test_underpowered_full_stage_is_refused_with_the_counts_that_would_do(ab: Ab, tmp_path: Path) -> None:
     folder = prepared(ab, tmp_path / "study", changed(power={"rates": [0.4], "effect": 0.2, "correlations": [0.5]}))
-    refused(ab("pilot", "run", folder, "--stage", "full"), 1, "stage full cannot start: stage feasibility is not complete")
+    refused(
+        ab("pilot", "run", folder, "--stage", "full"), 1, "stage full cannot start: stage feasibility is not complete"
+    )
     for stage in ("feasibility", "limited"):
         done = ab("pilot", "run", folder, "--workers", "2")
         assert done.code == 0, (stage, done.stdout, done.stderr)
@@ -195,7 +212,7 @@ def test_underpowered_full_stage_is_refused_with_the_counts_that_would_do(ab: Ab
 
 @pytest.mark.req("L-04")
 def test_systematic_safety_issue_stops_the_pilot(ab: Ab, tmp_path: Path) -> None:
-    unsafe = dict.fromkeys(("one", "two", "three", "four"), [UNSAFE])
+    unsafe = {name: [UNSAFE] for name in NAMES}
     folder = prepared(ab, tmp_path / "study", {"strata": []}, steps=unsafe)
     # One task of the only stratum: one violation, which ends the pilot before the limited stage.
     assert ab("pilot", "run", folder).code == 0

@@ -34,7 +34,7 @@ def test_safety_rule_counts_attempts_of_one_method(unsafe: set[int], shuffled: o
 
 @pytest.mark.req("L-04")
 @pytest.mark.parametrize(
-    ("rule", "code", "limit"),
+    "rule,code,limit",
     [("breakers", TerminationCode.NO_PROGRESS, 3), ("caps", TerminationCode.WALL_CAP, 4)],
 )
 def test_breakers_and_caps_stop_at_their_limit(rule: str, code: TerminationCode, limit: int) -> None:

@@ -38,7 +38,10 @@ def test_forged_decision_is_found(study: Path) -> None:
 
     rewrite(study / "decisions.jsonl", claim_failure)
     problems = [str(problem) for problem in verified(study).problems]
-    assert "inconsistent: decisions.jsonl:3: exit of stage feasibility: records_complete differs when computed again" in problems
+    assert (
+        "inconsistent: decisions.jsonl:3: exit of stage feasibility: records_complete differs when computed again"
+        in problems
+    )
 
 
 @pytest.mark.req("L-04")
@@ -53,7 +56,10 @@ def test_invented_stop_is_found(study: Path) -> None:
 
 @pytest.mark.req("L-03")
 def test_stage_without_entry_is_found(study: Path) -> None:
-    rewrite(study / "decisions.jsonl", lambda entries: entries.pop(3))
+    def drop(entries: list[dict[str, Any]]) -> None:
+        del entries[3]
+
+    rewrite(study / "decisions.jsonl", drop)
     problems = [str(problem) for problem in verified(study).problems]
     assert "inconsistent: decisions.jsonl:4: stage limited started without meeting its entry criteria" in problems
 

@@ -5,6 +5,7 @@ The page has no script. Its attempts are on the ordinary report page of the pilo
 
 from __future__ import annotations
 
+import base64
 import html
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from agentbench.core.errors import RecordError
 from agentbench.core.text import printable
 from agentbench.pilot.config import STAGES
-from agentbench.pilot.cost_figure import cost_figure
+from agentbench.pilot.cost_figure import LABEL, cost_figure
 from agentbench.pilot.cost_model import project_costs
 from agentbench.pilot.criteria import Criterion
 from agentbench.pilot.folder import RUNS
@@ -51,7 +52,9 @@ def write_pilot_page(report: PilotReport) -> Path:
 def pilot_page(report: PilotReport, *, attempts: bool) -> str:
     """Return the page as text."""
     style = asset("page.css")
-    policy = f"default-src 'none'; style-src '{policy_digest(style)}' 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; style-src '{policy_digest(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
     title = headline(report)
     parts = [
         "<!doctype html>",
@@ -156,7 +159,7 @@ def _plan(report: PilotReport) -> Iterable[str]:
     body += (
         f"<p>Seed {state.pilot.seed}; the order of all attempts is in plan.csv, the power analysis in power.json.</p>"
     )
-    body += cost_figure(project_costs(state.pilot, state.lines), state.pilot.budgets.total)
+    body += _image(cost_figure(project_costs(state.pilot, state.lines), state.pilot.budgets.total))
     yield _card("plan", "Plan", body)
 
 
@@ -189,6 +192,12 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     cells = "".join(f"<th>{_text(name)}</th>" for name in head)
     body = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _image(svg: str) -> str:
+    """Embed a figure as an image: the policy of the page does not allow its styles in the page itself."""
+    data = base64.b64encode(svg.encode()).decode()
+    return f'<img width="760" alt="{html.escape(LABEL)}" src="data:image/svg+xml;base64,{data}">'
 
 
 def _list(texts: Iterable[str]) -> str:

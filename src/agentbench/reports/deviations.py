@@ -52,6 +52,11 @@ def selection_deviations(meta: Mapping[str, Json]) -> tuple[str, ...]:
     if isinstance(retried, Mapping):
         which = "ended in a harness error" if retried.get("kind") == "errors" else "did not pass"
         deviations.append(f"only attempts that {which} in run {retried.get('run_id')} were made")
+    pilot = meta.get("pilot")
+    if isinstance(pilot, Mapping):
+        deviations.append(f"only the attempts of stage {pilot.get('stage')} of a pilot")
+        registered = pilot.get("deviations")
+        deviations += map(str, registered) if isinstance(registered, list) else ()
     return tuple(deviations)
 
 
