@@ -9,6 +9,8 @@ from agentbench.pilot.cost_model import Projection
 
 WIDTH, HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 80, 30, 60, 60
+MAX_SCALE = 4.0
+"""A budget beyond this multiple of the pessimistic scenario is not drawn: the projection would be a flat line."""
 LABEL = "Projected cost (a model from cost_inputs.json, not spending)"
 _STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#222}.axis{stroke:#888;fill:none}.band{fill:#0b62a4;fill-opacity:.15}"
@@ -21,7 +23,9 @@ def cost_figure(projection: Projection, budget: float) -> str:
     """Return the figure."""
     points = _points(projection)
     attempts, expected = points[-1]
-    top = max(expected * projection.inputs.high, budget) * 1.05 or 1.0
+    most = expected * projection.inputs.high
+    shown = budget <= MAX_SCALE * most
+    top = (max(most, budget) if shown else most) * 1.05 or 1.0
 
     def x(count: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * count / max(1, attempts)
@@ -40,12 +44,15 @@ def cost_figure(projection: Projection, budget: float) -> str:
         f"<title>{escape(LABEL)}</title><style>{_STYLE}</style>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
         f'<text x="{LEFT}" y="24">{escape(LABEL)}</text>',
-        f'<text x="{LEFT}" y="44">{_legend(projection, budget)}</text>',
+        f'<text x="{LEFT}" y="44">{_legend(projection, budget, shown=shown)}</text>',
         f'<polygon class="band" points="{line([*high, *low])}"/>',
         f'<polyline class="expected" points="{line(points)}"/>',
-        f'<line class="budget" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(budget):.1f}" y2="{y(budget):.1f}"/>',
         f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{WIDTH - RIGHT}"/>',
     ]
+    if shown:
+        parts.append(
+            f'<line class="budget" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(budget):.1f}" y2="{y(budget):.1f}"/>'
+        )
     for step in range(5):
         cost = top * step / 4
         parts.append(f'<text x="{LEFT - 8}" y="{y(cost) + 4:.1f}" text-anchor="end">{cost:.3g}</text>')
@@ -56,9 +63,9 @@ def cost_figure(projection: Projection, budget: float) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _legend(projection: Projection, budget: float) -> str:
+def _legend(projection: Projection, budget: float, *, shown: bool) -> str:
     band = f"Band: factors {projection.inputs.low:g} to {projection.inputs.high:g}."
-    return f"{band} Dashed: total budget {budget:g}."
+    return f"{band} {'Dashed: total budget' if shown else 'Above the figure: total budget'} {budget:g}."
 
 
 def _points(projection: Projection) -> list[tuple[float, float]]:
