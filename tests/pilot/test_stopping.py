@@ -94,7 +94,7 @@ def test_blocks_end_at_the_first_incomplete_one(missing: int) -> None:
     blocks = [(block.task, block.repeat) for block in blocks_of(CONFIG, LINES, kept)]
     order = list(dict.fromkeys((line.task_id, line.repeat) for line in LINES))
     assert blocks == order[: len(blocks)]
-    lost = next((line for line in LINES if line.order == missing and line.method in ("lazy", "good")), None)
+    lost = next((line for line in LINES if line.order == missing), None)
     assert len(blocks) == (order.index((lost.task_id, lost.repeat)) if lost else len(order))
 
 

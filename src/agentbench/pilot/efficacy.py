@@ -49,12 +49,15 @@ def schedule_problem(pilot: PilotFile, tasks: int) -> str:
 
 
 def blocks_of(pilot: PilotFile, lines: Sequence[PlanLine], observations: Sequence[Observation]) -> list[Block]:
-    """Return the complete blocks before the first one that is not complete, in the order of the plan."""
+    """Return the complete blocks before the first one that is not complete, in the order of the plan.
+
+    A block is complete when all methods and baselines have attempted it, so that a stop leaves them with equal numbers.
+    """
     a, b = compared_methods(pilot)
     made = {attempt.key: attempt for attempt in observations if attempt.complete}
     blocks: list[Block] = []
     for task, repeat in dict.fromkeys((line.task_id, line.repeat) for line in lines):
-        if (task, a, repeat) not in made or (task, b, repeat) not in made:
+        if any((task, name, repeat) not in made for name in pilot.names):
             break
         values = [made[task, method, repeat].trial.value(pilot.endpoint) for method in (a, b)]
         blocks.append(Block(task, repeat, *values))

@@ -7,6 +7,7 @@ from pathlib import Path
 from agentbench.core.errors import ContractError, InputError
 from agentbench.pilot.planning import Planning, compute_plan, require_written_plan, write_plan
 from agentbench.pilot.registration import Registration, register
+from agentbench.pilot.sample import task_identities
 from agentbench.pilot.state import PilotState, is_frozen, read_state
 
 
@@ -44,8 +45,12 @@ def _lost_attempts(state: PilotState, planning: Planning) -> list[str]:
     stages = {line.key: line.stage for line in state.lines}
     planned = {line.key: line.stage for line in planning.lines}
     made = [attempt.key for attempt in state.observations]
-    return [
+    registered = {task.task_id: task.task_digest for task in state.registration.tasks}
+    current = {str(task["task_id"]): task["task_digest"] for task in task_identities(planning.sample)}
+    moved = [
         f"{method} at {task}, repeat {repeat}: not in stage {stages.get((task, method, repeat))} of the new plan"
         for task, method, repeat in made
         if planned.get((task, method, repeat)) != stages.get((task, method, repeat))
     ]
+    tasks = sorted({task for task, _, _ in made if current.get(task) != registered.get(task)})
+    return [*moved, *(f"task {task} has changed since it was attempted" for task in tasks)]

@@ -30,7 +30,7 @@ from agentbench.pilot.folder import (
     json_text,
     read_text,
 )
-from agentbench.pilot.plan import PlannedTask, make_plan, parse_plan, plan_text
+from agentbench.pilot.plan import PlanLine, PlannedTask, make_plan, parse_plan, plan_text
 from agentbench.pilot.power import power_json
 from agentbench.pilot.registration import Registration
 from agentbench.pilot.removals import Removal, claim_evidence
@@ -192,24 +192,35 @@ def _check_attempts(state: PilotState, result: PilotVerification) -> None:
 
 
 def _check_order(state: PilotState, result: PilotVerification) -> None:
-    """Check that attempts began in the order of the plan. Several workers may overtake each other by their number."""
-    order = {line.key: line for line in state.lines}
+    """Check that attempts began in the order of the plan that was registered then."""
     began: dict[tuple[str, str, int], float] = {}
     for record in state.records.all():
         began[record.key] = min(_began(record), began.get(record.key, float("inf")))
-    opened: dict[str, int] = {}
+    overtaking: dict[str, int] = {}
     for decision in state.decisions:
         if decision.kind == "opened":
-            opened[decision.stage] = opened.get(decision.stage, 0) + decision.workers - 1
-    starts = sorted((key for key in began if key in order), key=began.__getitem__)
-    ranks = [order[key].order for key in starts]
-    for index, key in enumerate(starts):
-        overtaken = sum(rank > ranks[index] for rank in ranks[:index])
-        if overtaken > opened.get(order[key].stage, 0):
-            task, method, repeat = key
-            message = f"{method} at {task}, repeat {repeat} began after {overtaken} attempts that the plan has later"
+            overtaking[decision.stage] = overtaking.get(decision.stage, 0) + decision.workers - 1
+    frozen = [_seconds(item.frozen_at) for item in state.registrations]
+    for number, registration in enumerate(state.registrations):
+        until = frozen[number + 1] if number + 1 < len(frozen) else float("inf")
+        lines = {line.key: line for line in _registered(state, registration.registration_id).lines}
+        since = frozen[number] if number else float("-inf")
+        starts = sorted(
+            (key for key, at in began.items() if since <= at < until and key in lines), key=began.__getitem__
+        )
+        message = _first_overtaken([lines[key] for key in starts], overtaking)
+        if message:
             result.add("reordered", PLAN, message)
-            return
+
+
+def _first_overtaken(started: Sequence[PlanLine], overtaking: Mapping[str, int]) -> str:
+    """Name the first attempt that began too late. Workers of one stage may overtake each other by their number."""
+    for index, line in enumerate(started):
+        before = sum(other.order > line.order for other in started[:index])
+        if before > overtaking.get(line.stage, 0):
+            place = f"{line.method} at {line.task_id}, repeat {line.repeat}"
+            return f"{place} began after {before} attempts that the plan has later"
+    return ""
 
 
 def _stage_of(state: PilotState, run: str) -> str:
