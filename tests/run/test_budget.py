@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from agentbench.policy.prices import MICRO, money
+from agentbench.record.run_directory import RunDirectory
+from agentbench.run.request import recorded_request
 from tests.run.conftest import Ab
 from tests.run.tasks import PATCH, TASK, make_suite, make_task
 
@@ -30,13 +32,13 @@ def answers(path: Path) -> Path:
     return path
 
 
-def run(ab: Ab, tmp_path: Path, *more: str) -> list[dict[str, Any]]:
+def run(ab: Ab, tmp_path: Path, *more: str, code: int = 0) -> list[dict[str, Any]]:
     tasks = make_suite(tmp_path / "tasks", "one", "two", "three")
     ran = ab(
         *("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "llm_v0", "--out", tmp_path / "out", "--json"),
         *("--model", f"scripted:{answers(tmp_path / 'answers.yaml')}", "--max-steps", "100", *more),
     )
-    assert ran.code == 0, ran.stderr
+    assert ran.code == code, ran.stderr
     verified = ab("verify", ran.json["run_dir"])
     assert verified.code == 0, verified.stdout
     attempts = ran.json["attempts"]
@@ -46,7 +48,7 @@ def run(ab: Ab, tmp_path: Path, *more: str) -> list[dict[str, Any]]:
 
 @pytest.mark.req("C-09", "M-06a", "M-07a", "M-11")
 def test_total_cap_holds_across_workers(ab: Ab, tmp_path: Path) -> None:
-    attempts = run(ab, tmp_path, "--total-usd", "0.5", "--workers", "3")
+    attempts = run(ab, tmp_path, "--total-usd", "0.5", "--workers", "3", code=2)
     spent = sum(record["cost"]["lm"] for record in attempts)
     assert 0.5 * 0.98 - 3 * REQUEST <= spent <= 0.5 + 3 * REQUEST
     assert {record["termination"]["code"] for record in attempts} == {"total_budget"}
@@ -61,7 +63,7 @@ def test_total_cap_holds_across_workers(ab: Ab, tmp_path: Path) -> None:
 
 @pytest.mark.req("C-09", "M-07a")
 def test_task_cap_covers_all_repeats(ab: Ab, tmp_path: Path) -> None:
-    attempts = run(ab, tmp_path, "--task-usd", "0.2", "--repeats", "2", "--workers", "2")
+    attempts = run(ab, tmp_path, "--task-usd", "0.2", "--repeats", "2", "--workers", "2", code=2)
     by_task: dict[str, float] = {}
     for record in attempts:
         by_task[record["task_id"]] = by_task.get(record["task_id"], 0) + record["cost"]["lm"]
@@ -158,6 +160,15 @@ def test_spent_total_starts_no_attempt_and_resumes_with_a_higher_cap(ab: Ab, tmp
     assert [record["result"]["passed"] for record in ran.json["attempts"]] == [True] * 3, ran.stderr
     assert ran.json["attempts"][0]["attempt_id"] == attempts[0]["attempt_id"]
     assert ab("verify", run).code == 0
+    assert recorded_request(RunDirectory.open(run)).total_usd == 100
+
+
+@pytest.mark.parametrize("option", ["--total-usd", "--task-usd"])
+def test_cap_of_zero_for_a_run_is_refused(ab: Ab, tmp_path: Path, option: str) -> None:
+    tasks = make_suite(tmp_path / "tasks", "one")
+    ran = ab("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "noop", "--out", tmp_path / "out", option, "0")
+    assert (ran.code, f"'{option}': 0.0 is not in the range x>0" in ran.stderr) == (2, True), ran.stderr
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.req("M-06b", "M-07c")

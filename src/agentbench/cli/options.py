@@ -67,10 +67,10 @@ def given_path(run: Path) -> Path:
 
 
 class Amount(click.FloatRange):
-    """A finite number from 0."""
+    """A finite number from 0, or with `positive` above 0."""
 
-    def __init__(self) -> None:
-        super().__init__(0)
+    def __init__(self, *, positive: bool = False) -> None:
+        super().__init__(0, min_open=positive)
 
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
@@ -149,8 +149,8 @@ run_options = stack(
     ),
     click.option("--prices", type=FILE, help="Price table (CSV) [default: costs in abstract units]."),
     click.option("--lenient", is_flag=True, help="Continue if a request differs (with --model recorded:RUN)."),
-    click.option("--task-usd", type=Amount(), help="Cost cap for all attempts at one task."),
-    click.option("--total-usd", type=Amount(), help="Cost cap for all attempts."),
+    click.option("--task-usd", type=Amount(positive=True), help="Cost cap for all attempts at one task."),
+    click.option("--total-usd", type=Amount(positive=True), help="Cost cap for all attempts."),
     click.option(
         "--operator", is_flag=True, help="Pause attempts where a rule requires an operator (see `ab operator`)."
     ),

@@ -61,7 +61,9 @@ def print_unfinished(path: Path, records: Sequence[AttemptRecord]) -> None:
         click.echo(f"{plural(len(unavailable), 'attempt')} without a result: the model was unavailable.", err=True)
     if over_budget:
         click.echo(f"{plural(len(over_budget), 'attempt')} without a result: the total budget is spent.", err=True)
-    print_resume_command(path, "--total-usd USD" if over_budget else "")
+    options = ("--task-usd", "--total-usd")
+    spent = [name for name in options if any(name in record.termination.rationale for record in over_budget)]
+    print_resume_command(path, " ".join(f"{name} USD" for name in spent))
 
 
 def called_as() -> str:

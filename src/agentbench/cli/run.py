@@ -59,8 +59,8 @@ def command(
 ) -> None:
     """Run agents on a suite. Each attempt runs in a sandbox and is graded in a fresh one.
 
-    Exit code 0 even if the agent fails its tasks; 2 or 3 if no attempt has a result because of the tasks or the
-    harness. Ctrl-C stops running attempts and saves their records; --resume continues.
+    Exit code 0 even if the agent fails its tasks; 2 or 3 if no attempt has a result because of the tasks, a spent
+    total budget or the harness. Ctrl-C stops running attempts and saves their records; --resume continues.
     """
     import dataclasses
 
@@ -99,6 +99,7 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     from agentbench.core.errors import InputError
     from agentbench.core.reasons import TerminationCode
     from agentbench.record.run_directory import RunDirectory
+    from agentbench.record.run_state import run_state
     from agentbench.run.request import recorded_request, recorded_tasks
     from agentbench.run.study import HIGHER_CAP, is_repeatable
 
@@ -117,7 +118,9 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     ended_by_cap = any(
         record.termination.code is TerminationCode.TOTAL_BUDGET for record in filter(is_repeatable, run.finals())
     )
-    if ended_by_cap and given.task_usd is None and given.total_usd is None:
+    # A run that was interrupted after its cap was raised may have budget left; `resume_study` checks that.
+    ended = run_state(path) == "finished"
+    if ended and ended_by_cap and given.task_usd is None and given.total_usd is None:
         raise InputError(f"the total budget of {path} is spent", remedy=HIGHER_CAP)
     request = dataclasses.replace(
         request,

@@ -42,8 +42,7 @@ def command(run: Path, *, task: str | None, repeat: int | None, page: Path | Non
 
     opened = replace(open_run(run), given=str(given_path(run)))
     records = select(opened, task, repeat)
-    # A run with one attempt shows that attempt instead of a table with one row, unless the run may have had others.
-    full = task is not None or repeat is not None or (len(opened.rows) == 1 and not opened.mark(""))
+    full = task is not None or repeat is not None or _alone(opened)
     if full or page is not None:
         opened = opened.with_audit(records)
     if page is not None:
@@ -63,6 +62,11 @@ def command(run: Path, *, task: str | None, repeat: int | None, page: Path | Non
         return
     cards = [attempt_card(record, opened) for record in records] if full else [run_card(summarise(opened))]
     click.echo("\n\n".join(map(_coloured, cards)))
+
+
+def _alone(run: Run) -> bool:
+    """Return whether a run has one attempt and can have had no others, so that the attempt says more than a table."""
+    return len(run.rows) == 1 and not run.mark_seals("") and (run.missing is None or run.missing.planned == 1)
 
 
 def _export(run: Run, attempts: Sequence[str], page: Path) -> None:

@@ -97,9 +97,17 @@ class RunDirectory:
 
     @classmethod
     def open(
-        cls, path: Path, *, writable: bool = False, harness_version: str = "", redact: Redactor | None = None
+        cls,
+        path: Path,
+        *,
+        writable: bool = False,
+        harness_version: str = "",
+        redact: Redactor | None = None,
+        caps: Mapping[str, int] | None = None,
     ) -> RunDirectory:
         """Open a run directory. With `writable`, lock it, repair an interrupted commit, and continue the run.
+
+        `caps` are recorded as the caps of the continued run.
 
         Raises:
             InputError: not a run directory, or another process writes it.
@@ -120,10 +128,10 @@ class RunDirectory:
             raise RecordError(f"{path / RUN_JSON}: expected an object")
         run = cls(path, meta, None, redact)
         if writable:
-            run._continue(harness_version)
+            run._continue(harness_version, caps)
         return run
 
-    def _continue(self, harness_version: str) -> None:
+    def _continue(self, harness_version: str, caps: Mapping[str, int] | None) -> None:
         log, _torn = EventLog.reopen(self.path / EVENTS)
         self._log = log
         try:
@@ -137,6 +145,7 @@ class RunDirectory:
                     harness_version=harness_version,
                     resumed_at=now_iso(),
                     unfinished=[folder.attempt_id for folder in self.unfinished()],
+                    caps=dict(caps) if caps else None,
                 )
             )
             log.sync()
@@ -189,6 +198,12 @@ class RunDirectory:
     def finals(self) -> Iterator[AttemptRecord]:
         """Yield the final records: one for each (task, variant, repeat)."""
         return (record for record in self.records() if record.final)
+
+    def resumed_caps(self) -> Mapping[str, int]:
+        """Return the caps with which the run was resumed last; empty if it was not, or without changing them."""
+        events = read_events(self.path / EVENTS, types={RunResumed.type})
+        resumed = [event.payload for event in events if isinstance(event.payload, RunResumed)]
+        return next((payload.caps for payload in reversed(resumed) if payload.caps), {})
 
     def unfinished(self) -> tuple[AttemptFolder, ...]:
         """Return attempts that began and were never sealed because their process died."""

@@ -66,6 +66,7 @@ def _other_deviations(run: Run, provenance: Provenance) -> tuple[str, ...]:
     # Records have their seed.
     recorded = Counter(text for text in texts if not text.startswith(SEED_DEVIATION))
     deviations = [*selection_deviations(run.meta)]
+    deviations += [run.missing.sentence] if run.missing else []
     deviations += [f"{text} ({plural(count, 'task')})" for text, count in sorted(recorded.items())]
     versions = sorted({row.harness_version for row in run.rows})
     if len(versions) > 1:

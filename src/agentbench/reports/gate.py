@@ -109,7 +109,7 @@ def read_gate(path: Path) -> GateFile:
 
 def check_gate(gate: GateFile, report: PairedReport) -> GateVerdict:
     """Check a comparison, made on the gate's rate, against all conditions of the gate."""
-    checks = (_sealed, _min_pairs, _max_drop, _non_inferiority, _max_cost_ratio, _no_new_safety)
+    checks = (_sealed, _complete, _min_pairs, _max_drop, _non_inferiority, _max_cost_ratio, _no_new_safety)
     conditions = [check(gate, report) for check in checks]
     return GateVerdict(tuple(condition for condition in conditions if condition is not None))
 
@@ -125,6 +125,16 @@ def _sealed(_gate: GateFile, report: PairedReport) -> Condition | None:
     if not altered:
         return None
     return Condition("records", Conclusion.UNDECIDED, plain(f"{altered[0]}, see `ab verify`", MAX_WHY))
+
+
+def _complete(_gate: GateFile, report: PairedReport) -> Condition | None:
+    """Leave the gate undecided if attempts have no result yet: those that finish first are often the easier ones."""
+    missing = [
+        f"{name}: {side.run.missing.sentence}"
+        for name, side in (("A", report.a), ("B", report.b))
+        if side.run and side.run.missing
+    ]
+    return Condition("complete", Conclusion.UNDECIDED, "; ".join(missing)) if missing else None
 
 
 def _min_pairs(gate: GateFile, report: PairedReport) -> Condition | None:

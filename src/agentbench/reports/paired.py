@@ -589,6 +589,7 @@ def _side_json(side: Side) -> dict[str, Json]:
         "attempts": len(side.trials),
         "cost": finite(cost_of(side)),
         "altered": seals_json(side.run)["altered"] if side.run else [],
+        "incomplete": seals_json(side.run)["incomplete"] if side.run else None,
     }
 
 

@@ -9,18 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 from agentbench.core.errors import AgentBenchError
-from agentbench.core.file_lock import is_locked
-from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.find_run import run_directories
 from agentbench.record.run_directory import RunDirectory
+from agentbench.record.run_state import RunState, run_state
 from agentbench.reports.escape import columns, plain
 from agentbench.reports.number_format import plural
 from agentbench.reports.record_rows import read_rows, trial_of
 from agentbench.statistics.trials import Rate
-from agentbench.trace.events import RunClosed, RunOpened, RunResumed
-from agentbench.trace.log import read_events
-
-State = Literal["finished", "interrupted", "running", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +30,7 @@ class RunEntry:
     suite: str
     variant: str
     model: str | None
-    state: State
+    state: RunState | Literal["unreadable"]
     planned: int | None
     """Number of attempts that the run was started for; None in runs of older versions."""
     attempts: int
@@ -85,7 +80,7 @@ def _entry(path: Path) -> RunEntry:
     try:
         run = RunDirectory.open(path)
         rows = read_rows(path).finals
-        state = _state(path)
+        state = run_state(path)
     except AgentBenchError as error:
         return RunEntry(
             path.name, str(path), "", "", "", "", "", None, "unreadable", None, 0, 0, 0, 0, 0, _size(path), problem=error.message
@@ -114,16 +109,6 @@ def _entry(path: Path) -> RunEntry:
         bytes=_size(path),
         stops_early=isinstance(request, Mapping) and request.get("stop_when") is not None,
     )
-
-
-def _state(path: Path) -> State:
-    """Return the state that the run's chain ends in. A process that writes the run holds a lock on its chain."""
-    last: object = None
-    for event in read_events(path / EVENTS, types={RunOpened.type, RunResumed.type, RunClosed.type}):
-        last = event.payload
-    if isinstance(last, RunClosed):
-        return "finished" if last.status == "completed" else "interrupted"
-    return "running" if is_locked(path / EVENTS) else "interrupted"
 
 
 def _size(folder: Path) -> int:

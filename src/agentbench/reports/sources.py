@@ -16,6 +16,7 @@ from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
 from agentbench.record.seals import AlteredRecord, SealCheck, altered_evidence
 from agentbench.reports.csv_results import read_deviations, read_results
+from agentbench.reports.missing_results import MissingResults, missing_results
 from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
 from agentbench.reports.signature import RunSignature, read_signature
 from agentbench.statistics.comparability import Identity
@@ -50,7 +51,13 @@ class Run:
     """The path as the user gave it, if it is not `path`: a share bundle."""
 
     def mark(self, line: str, name: str = "") -> str:
-        """Return the first line of a report, preceded by what was altered. `name` tells one of several runs."""
+        """Return the first line of a report with what was altered or is missing. `name` tells one of several runs."""
+        if self.missing:
+            line = f"{line} [{f'{name} ' if name else ''}INCOMPLETE: {self.missing.counted}]"
+        return self.mark_seals(line, name)
+
+    def mark_seals(self, line: str, name: str = "") -> str:
+        """Return the first line of a report, preceded by what was altered."""
         of_run = f" in {name}" if name else ""
         if self.altered:
             more = f" (and {len(self.altered) - 1} more)" if len(self.altered) > 1 else ""
@@ -86,6 +93,11 @@ class Run:
             if (seal := seals.seals.get(record.attempt_id)) is not None
         ]
         return replace(self, altered=(*self.altered, *filter(None, found)))
+
+    @cached_property
+    def missing(self) -> MissingResults | None:
+        """Planned attempts without a result; None if there are none."""
+        return missing_results(self.meta, self.rows)
 
     @cached_property
     def finals(self) -> tuple[AttemptRecord, ...]:

@@ -428,6 +428,7 @@ def seals_json(run: Run) -> dict[str, Json]:
         "altered": [{"place": place, "attempt_id": attempt_id, "why": why} for place, attempt_id, why in run.altered],
         "not_sealed": sorted(run.unsealed),
         "signature": run.signature or None,
+        "incomplete": run.missing.as_json() if run.missing else None,
     }
 
 

@@ -16,6 +16,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.suite import find_tasks, load_suite
 from agentbench.core.errors import InputError
 from agentbench.core.protocol import PROTOCOL_SEED
+from agentbench.policy.prices import MICRO
 from agentbench.record.run_directory import RunDirectory
 from agentbench.run.config import CliChoices, VariantFile, load_variant, resolve
 from agentbench.run.plan import PlanRow, make_plan
@@ -70,7 +71,7 @@ class RunRequest:
 
 
 def recorded_request(run: RunDirectory) -> RunRequest:
-    """Return the request that a run was started with.
+    """Return the request that a run was started with, with the caps of its last continuation.
 
     Raises:
         InputError: `run.json` has none that can be used, or the run is a stage of a pilot.
@@ -81,7 +82,8 @@ def recorded_request(run: RunDirectory) -> RunRequest:
     recorded = run.meta.get("request")
     try:
         if isinstance(recorded, dict):
-            return RunRequest.from_json(recorded)
+            caps = {name: micro / MICRO for name, micro in run.resumed_caps().items()}
+            return RunRequest.from_json({**recorded, **caps})
     except (TypeError, ValueError, KeyError):
         pass
     raise InputError(f"{run.path}/run.json has no usable request, so the run cannot be resumed")

@@ -19,8 +19,9 @@ from agentbench.contract.lock import Identities
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.core.ids import new_ulid
-from agentbench.core.reasons import REPEATED_ON_RESUME, InvalidCause
+from agentbench.core.reasons import REPEATED_ON_RESUME, InvalidCause, TerminationCode
 from agentbench.models.ledger import Caps, Ledger
+from agentbench.policy.prices import MICRO
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.run_directory import RunDirectory, study_runs
 from agentbench.record.schema import AttemptRecord
@@ -71,9 +72,9 @@ class StudyResult:
 
     @property
     def exit_code(self) -> int:
-        """3 or 2 if no attempt has a result because of the harness or the tasks, else 0: a failing agent is a result."""
+        """Return 0 if an attempt has a result, also if the agent failed. Without any, 3 for harness errors, else 2."""
         causes = {_cause(record) for record in self.records()}
-        if not causes or not causes <= {InvalidCause.HARNESS, InvalidCause.TASK}:
+        if not causes or None in causes:
             return 0
         return EXIT_HARNESS if InvalidCause.HARNESS in causes else EXIT_INPUT
 
@@ -159,9 +160,11 @@ class Study:
 
 
 def _cause(record: AttemptRecord) -> InvalidCause | None:
-    """Return why an attempt has no result; None if it has one, which can also be a judge's."""
-    judged = judged_only(record.run_status, record.result.failure_reason, record.attribution)
-    return None if judged else record.invalid_cause
+    """Return why an attempt has no result; None if it has one, which can also be a judge's or an operator's decision."""
+    if judged_only(record.run_status, record.result.failure_reason, record.attribution):
+        return None
+    decided = record.invalid_cause is InvalidCause.SAFETY or record.termination.code is TerminationCode.OPERATOR_ABORT
+    return None if decided else record.invalid_cause
 
 
 def is_repeatable(record: AttemptRecord) -> bool:
@@ -267,7 +270,11 @@ def resume_study(
         runs = {
             variant: stack.enter_context(
                 RunDirectory.open(
-                    paths[variant], writable=True, harness_version=harness_version(), redact=lab.models.redact
+                    paths[variant],
+                    writable=True,
+                    harness_version=harness_version(),
+                    redact=lab.models.redact,
+                    caps=_shared_caps(request),
                 )
             )
             for variant in dict.fromkeys(row.configuration.variant for row in rows)
@@ -337,6 +344,12 @@ def continue_study(
         study = Study(rows, lab, runs, request.seed, executor, observer)
         study.close_abandoned()
         yield study
+
+
+def _shared_caps(request: RunRequest) -> dict[str, int]:
+    """Return the caps over several attempts in millionths."""
+    caps = {"task_usd": request.task_usd, "total_usd": request.total_usd}
+    return {name: round(usd * MICRO) for name, usd in caps.items() if usd is not None}
 
 
 def _require_budget(study: Study) -> None:

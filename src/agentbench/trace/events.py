@@ -692,6 +692,8 @@ class RunResumed(Payload):
     resumed_at: str
     unfinished: list[str]
     """Attempts that began and were not sealed."""
+    caps: dict[str, int] | None = None
+    """Caps `task_usd` and `total_usd` that hold from here on, in millionths; None if there are none."""
 
 
 class ComparisonDecided(Payload):

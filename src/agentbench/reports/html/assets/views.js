@@ -34,7 +34,7 @@ function overview() {
 function runCard(run) {
   const c = run.rates.contract, invalid = run.rates.invalid;
   return h("a", { class: "card tile", href: "#/attempts?run=" + D.runs.indexOf(run) },
-    h("div", { class: "row" }, h("span", { class: "eyebrow" }, safe(run.variants.join(", ") || run.name)), run.provisional && badge("error", "provisional")),
+    h("div", { class: "row" }, h("span", { class: "eyebrow" }, safe(run.variants.join(", ") || run.name)), run.incomplete && badge("error", "incomplete"), run.provisional && badge("error", "provisional")),
     h("div", { class: "big num" }, c.share === null ? "–" : pct(c.share)),
     h("div", { class: "sub" }, c.total ? `${c.count} of ${c.total} passed` : "no scorable attempts", c.interval ? ` · 95% CI ${pct(c.interval.low)} to ${pct(c.interval.high)}` : ""),
     h("div", { class: "sub" }, plural(run.tasks, "task") + " · " + plural(run.attempts, "attempt") + (invalid.count ? " · " + invalid.count + " invalid" : "")),
