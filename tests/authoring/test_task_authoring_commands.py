@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from agentbench.authoring.commit.from_commit import why_not_portable
 from agentbench.cli.progress import LiveLine
 from agentbench.cli.task import command
 from agentbench.cli.task_authoring import _day
 from agentbench.core.errors import InputError
+from tests.authoring.conftest import FIX, git, put
 
 pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]
 
@@ -38,6 +44,29 @@ def test_missing_repository_is_an_input_error(
     assert isinstance(error, InputError)
     assert "/nonexistent" in error.message
     assert "REPO" in error.remedy
+
+
+def test_interrupted_harvest_says_what_it_does_and_how_to_continue(repo: Path, tmp_path: Path) -> None:
+    put(repo, FIX, "Fix half")
+    command = [sys.executable, "-m", "agentbench.cli", "task", "harvest", str(repo), "--max", "1", "--name", "a-b"]
+    environment = {**os.environ, "AB_STATE": str(tmp_path / "state")}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        assert first.startswith(f"reading the history of {repo} (")
+        assert process.stderr.readline().startswith("looking for candidates among 2 commits (")
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert process.returncode == 130
+    assert f"To continue: ab task harvest {repo} --max 1 --name a-b\n" in rest
+
+
+def test_clone_of_a_local_repository_is_not_portable(repo: Path, tmp_path: Path) -> None:
+    assert "it has no remote `origin`" in why_not_portable(str(repo))
+    git(tmp_path, "clone", "-q", str(repo), "clone")
+    assert f"its remote `origin` is the local path {repo}" in why_not_portable(str(tmp_path / "clone"))
+    git(repo, "config", "remote.origin.url", "https://example.org/calc.git")
+    assert why_not_portable(str(tmp_path / "clone")) == ""
 
 
 def test_empty_statement_is_an_input_error(tmp_path: Path) -> None:

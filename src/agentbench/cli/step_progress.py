@@ -1,4 +1,4 @@
-"""Steps of a long command with the time since its start: in place on a terminal, else one line per step."""
+"""Steps of a long command with the time since its start: in place on a terminal, else as lines."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Self
 from agentbench.cli.progress import LiveLine
 
 _TICK_SEC = 1.0
+_LINE_SEC = 15.0
+"""Shortest time between two lines about the status if stderr is not a terminal."""
 
 
 class StepProgress:
@@ -20,6 +22,7 @@ class StepProgress:
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._shown = ""
+        self._printed_at = float("-inf")
         self._closed = threading.Event()
         self._clock = threading.Thread(target=self._tick, name="progress", daemon=True)
 
@@ -45,10 +48,14 @@ class StepProgress:
             self._line.print(f"{text} ({self._elapsed()})")
 
     def show(self, text: str) -> None:
-        """Replace the status line; nothing is printed if stderr is not a terminal."""
+        """Replace the status line. If stderr is not a terminal, print it as a line, but not too often."""
         with self._lock:
-            self._shown = text
+            changed, self._shown = text != self._shown, text
             self._draw()
+            now = time.monotonic()
+            if text and changed and not self._line.live and now - self._printed_at >= _LINE_SEC:
+                self._printed_at = now
+                self._line.print(f"{text} ({self._elapsed()})")
 
     def _draw(self) -> None:
         self._line.show(f"{self._elapsed()} · {self._shown}" if self._shown else "")

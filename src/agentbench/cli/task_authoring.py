@@ -6,6 +6,8 @@ import contextlib
 import functools
 import json
 import re
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 import click
 
 from agentbench.cli.options import FILE, FOLDER, json_option, sandbox_option, tasks_dir_option, workers_option
+from agentbench.cli.output import called_as
 from agentbench.reports.number_format import plural
 
 if TYPE_CHECKING:
@@ -280,8 +283,12 @@ def harvest(
         seed=seed,
         retry=retry,
     )
-    with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab, StepProgress() as progress:
-        result = run_harvest(request, lab, notify=progress.print, show_running=progress.show)
+    try:
+        with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab, StepProgress() as progress:
+            result = run_harvest(request, lab, notify=progress.print, show_running=progress.show)
+    except KeyboardInterrupt:
+        _print(f"Results are kept in {request.ledger}. To continue: {shlex.join([called_as(), *sys.argv[1:]])}")
+        raise
     for folder in (request.task.suite_dir, request.heldout_dir):
         if folder.is_dir():
             write_suite_schemas(folder)
@@ -363,8 +370,6 @@ def screen(
 
     Exit code 1 if a task is flaky or invalid, unless --quarantine is given.
     """
-    import sys
-
     from agentbench.authoring.harvest.flake_screen import quarantine_task, summary
     from agentbench.contract.suite import load_suite
     from agentbench.core.text import printable

@@ -12,14 +12,17 @@ from agentbench.authoring.environment.known_locks import KnownLock, KnownLocks
 pytestmark = [pytest.mark.req("C-17"), pytest.mark.component]
 
 
-def lock(day: str) -> KnownLock:
-    return KnownLock(day=day, commands=("x",), freeze=("a==1",), plan="own", remark="", newer=())
+def lock(cutoff: str) -> KnownLock:
+    return KnownLock(cutoff=cutoff, commands=("x",), freeze=("a==1",), plan="own")
 
 
 def test_locks_are_found_by_another_command_with_the_same_request(tmp_path: Path) -> None:
     KnownLocks().add(tmp_path, ["packaging", "3.11"], lock("2023-01-01"))
     KnownLocks().add(tmp_path, ["packaging", "3.11"], lock("2023-01-02"))
-    assert [known.day for known in KnownLocks().find(tmp_path, ["packaging", "3.11"])] == ["2023-01-01", "2023-01-02"]
+    assert [known.cutoff for known in KnownLocks().find(tmp_path, ["packaging", "3.11"])] == [
+        "2023-01-01",
+        "2023-01-02",
+    ]
     assert KnownLocks().find(tmp_path, ["packaging", "3.12"]) == ()
 
 

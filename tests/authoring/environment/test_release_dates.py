@@ -1,4 +1,4 @@
-"""Constraining dependencies to the releases of a day."""
+"""Constraining dependencies to the releases before a moment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from agentbench.authoring.environment.release_dates import (
     ReleaseDates,
-    day_for,
+    cutoff_for,
+    in_utc,
     order_of,
     read_releases,
     with_constraints,
@@ -31,10 +32,20 @@ def test_project_is_constrained_to_the_newest_version_of_a_day(index: PackageInd
     known = release_dates(index)
     assert known.newest("Dep", "2023-12-31") == "1.10"
     assert known.constraints(["dep"], "2023-12-31") == ("dep<=1.10",)
-    assert known.constraints(["dep"], "2024-01-01") == ()
+    assert known.constraints(["dep"], "2024-01-02") == ()
     assert known.constraints(["dep"], "2020-01-01") == ()
     assert known.newer(["dep==2.0", "other==1", "-e ."], "2023-12-31") == ("dep==2.0",)
     assert known.newer(["dep==1.9"], "2023-12-31") == ()
+    assert known.newer(["dep==1.0"], "2020-01-01") == ("dep==1.0",)
+
+
+def test_release_later_on_the_day_of_the_commit_is_excluded(index: PackageIndex) -> None:
+    index.put("dep", "1.0", "2023-01-05")
+    index.put("dep", "2.0", "2023-05-01")  # uploaded at 10:00 UTC
+    known = release_dates(index)
+    assert known.newest("dep", cutoff_for("2023-05-01T12:30:00+02:00", "3.8")) == "2.0"
+    assert known.newest("dep", cutoff_for("2023-05-01T11:30:00+02:00", "3.8")) == "1.0"
+    assert known.newest("dep", cutoff_for("2023-05-01T23:30:00+14:00", "3.8")) == "1.0"
 
 
 def test_index_without_upload_times_gives_no_constraints(index: PackageIndex) -> None:
@@ -67,17 +78,18 @@ def test_newest_is_never_after_the_day(releases: dict[str, str], day: str) -> No
     files = [Release("", f"dep-{version}.tar.gz", None, uploaded) for version, uploaded in releases.items()]
     known = ReleaseDates(ProjectFiles(PackageSettings()), {"dep": read_releases("dep", files)})
     newest = known.newest("dep", day)
-    out = [version for version, uploaded in releases.items() if uploaded <= day]
+    out = [version for version, uploaded in releases.items() if in_utc(uploaded) <= day]
     assert (newest is None) == (not out)
     if newest is not None:
-        assert releases[newest] <= day
+        assert in_utc(releases[newest]) <= day
         assert order_of(newest) == max(map(order_of, out))
 
 
-def test_day_is_not_before_the_interpreter_was_supported() -> None:
-    assert day_for("2019-01-01T00:00:00+02:00", "3.11") == "2023-03-30"
-    assert day_for("2025-01-01T00:00:00Z", "3.11") == "2025-01-01"
-    assert day_for("2019-01-01", "") == "2019-01-01"
+def test_cutoff_is_the_commit_unless_the_interpreter_is_newer() -> None:
+    assert cutoff_for("2019-01-01T00:00:00+02:00", "3.11") == "2023-03-30"
+    assert cutoff_for("2023-03-28T23:00:00-05:00", "3.11") == "2023-03-29T04:00:00"
+    assert cutoff_for("2025-01-01T00:00:00Z", "3.11") == "2025-01-01T00:00:00"
+    assert cutoff_for("2019-01-01", "") == "2019-01-01T00:00:00"
 
 
 def test_constraints_apply_to_builds_too() -> None:

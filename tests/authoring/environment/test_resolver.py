@@ -83,8 +83,18 @@ def test_later_command_installs_the_known_lock_without_asking(
     assert setups == ["asked", "installed", "installed"]
     assert (again.draft.setup, again.remark, again.unpinned) == (first.draft.setup, first.remark, "")
     index.put("app", "1.1", "2023-06-02")
-    first_environment(dataclasses.replace(request_for(repo), date="2023-06-02"), lab)
+    first_environment(dataclasses.replace(request_for(repo), date="2023-06-03"), lab)
     assert setups[3:] == ["asked", "installed"]  # other releases on that day
+
+
+def test_known_lock_of_a_later_commit_is_dated_by_this_one(
+    repo: Path, index: PackageIndex, lab: Lab, setups: list[str]
+) -> None:
+    index.put("app", "1.0", "2023-01-01")
+    first_environment(dataclasses.replace(request_for(repo), date="2023-06-03"), lab)
+    earlier = first_environment(request_for(repo), lab)
+    assert setups == ["asked", "installed", "installed"]
+    assert earlier.remark == "Dependencies as of 2023-06-01."
 
 
 def test_lock_that_does_not_install_is_reported(

@@ -30,6 +30,18 @@ def test_origin_is_a_url_that_other_machines_can_reach(tmp_path: Path, url: str,
     assert origin_of(folder) == found
 
 
+def test_clone_of_a_local_clone_came_from_the_same_url(tmp_path: Path) -> None:
+    original = repository(tmp_path / "lib")
+    git(original, "config", "remote.origin.url", "https://example.org/lib.git")
+    (original / "f").write_text("x")
+    commit_all(original)
+    git(tmp_path, "clone", "-q", str(original), "copy")
+    git(tmp_path, "clone", "-q", "file://" + str(tmp_path / "copy"), "copy-of-copy")
+    assert origin_of(tmp_path / "copy-of-copy") == "https://example.org/lib.git"
+    git(original, "config", "remote.origin.url", "../copy")
+    assert origin_of(tmp_path / "copy") is None
+
+
 def test_worktree_has_the_origin_of_its_repository(tmp_path: Path) -> None:
     folder = repository(tmp_path / "lib")
     (folder / "f").write_text("x")

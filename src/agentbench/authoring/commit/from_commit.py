@@ -35,7 +35,7 @@ from agentbench.core.errors import ContractError, InputError, SourceError, TaskE
 from agentbench.run.lab import Lab
 from agentbench.workspace.source.history import Commit
 from agentbench.workspace.source.location import is_local, resolve_url
-from agentbench.workspace.source.origin import origin_of
+from agentbench.workspace.source.origin import origin_of, remote_origin
 
 _ENVIRONMENT_KINDS = frozenset({"fails with the fix", "tests cannot run", "dependency drift"})
 """Reasons that may disappear in another environment, for instance with today's dependencies."""
@@ -308,9 +308,12 @@ def origin_from(repo: str) -> str | None:
 def why_not_portable(repo: str) -> str:
     """Return why tasks of a repository work only on this machine; empty if they work elsewhere."""
     located = resolve_url(repo, Path.cwd())
-    if not is_local(located) or origin_of(Path(located.removeprefix("file://"))):
+    folder = Path(located.removeprefix("file://"))
+    if not is_local(located) or origin_of(folder):
         return ""
-    return f"{repo} is a local path without a remote `origin`, so the tasks work only where this path exists"
+    origin = remote_origin(folder)
+    problem = f"its remote `origin` is the local path {origin}" if origin else "it has no remote `origin`"
+    return f"{repo} is a local path and {problem}, so the tasks work only on this machine"
 
 
 def _strata(fix: FixCommit, environment: PreparedEnvironment, verification: Verification) -> dict[str, str]:

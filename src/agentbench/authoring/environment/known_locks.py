@@ -18,20 +18,19 @@ from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import WorkspaceError
 from agentbench.core.package_settings import host_settings
 
-_SCHEMA = 1
+_SCHEMA = 2
 """Part of every key. Raise it when locks are made differently."""
 
 
 class KnownLock(BaseModel):
-    """A pinned environment that worked for some packaging on some day."""
+    """A pinned environment that worked for some packaging at some time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    day: str
+    cutoff: str
+    """No release after this moment was used, unless a requirement asked for it."""
     commands: tuple[str, ...]
     freeze: tuple[str, ...]
     plan: str
-    remark: str
-    newer: tuple[str, ...]
 
 
 class _KnownLockFile(BaseModel):
@@ -53,16 +52,16 @@ class KnownLocks:
             return ()
 
     def add(self, state: Path, asked: Json, lock: KnownLock) -> None:
-        """Keep a lock, unless its day is not over: more releases of that day may follow.
+        """Keep a lock, unless its day is not over: more releases may follow.
 
         Raises:
             WorkspaceError: the state folder cannot be written.
         """
-        if lock.day >= dt.datetime.now(dt.UTC).date().isoformat():
+        if lock.cutoff >= dt.datetime.now(dt.UTC).date().isoformat():
             return
         file = _file(state, asked)
         with self._lock:
-            locks = (*(known for known in self.find(state, asked) if known.day != lock.day), lock)
+            locks = (*(known for known in self.find(state, asked) if known.cutoff != lock.cutoff), lock)
             try:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(file, _KnownLockFile(locks=locks).model_dump_json().encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 
@@ -10,6 +11,8 @@ from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.environment.requirements import at
 
 _RELEASED = {6: "2016-12", 7: "2018-06", 8: "2019-10", 9: "2020-10", 10: "2021-10", 11: "2022-10", 12: "2023-10", 13: "2024-10", 14: "2025-10"}  # fmt: skip
+ADOPTION_DAYS = 180
+"""Days after the release of an interpreter until most projects supported it."""
 _CLAUSE = re.compile(r"(>=|<=|===?|!=|~=|>|<|\^|~|(?<![\w.*]))\s*(\d+)(?:\.(\d+))?(\.\d+)?[\d.]*(\.\*)?")
 _CLASSIFIER = re.compile(r"Programming Language :: Python :: 3\.(\d+)")
 
@@ -43,9 +46,9 @@ def choose_python(
             f"{project} {script} {[config.items(section) for section in config.sections()]}"
         )
     }
-    # Projects are not tested with interpreters that do not exist yet: prefer the newest of the commit's day, or the
-    # default if that is older.
-    newest = max((minor for minor, day in _RELEASED.items() if day <= date[:7]), default=6)
+    # Projects are not tested with interpreters that do not exist yet: prefer the newest that was usual on the commit's
+    # day, or the default if that is older.
+    newest = max((minor for minor in _RELEASED if str(supported_since(f"3.{minor}")) <= date[:10]), default=6)
     newest = max([newest, *named])
     preferred = min(usual, newest)
     best = min(fitting, key=lambda minor: (abs(minor - preferred), -minor))
@@ -58,6 +61,14 @@ def choose_python(
 def released(python: str) -> str | None:
     """Return the year and month of an interpreter's release."""
     return _RELEASED.get(int(python.split(".")[1])) if re.fullmatch(r"3\.\d+", python) else None
+
+
+def supported_since(python: str) -> str | None:
+    """Return the day from which most projects supported an interpreter; None if its release is unknown."""
+    month = released(python)
+    if month is None:
+        return None
+    return (dt.date.fromisoformat(f"{month}-01") + dt.timedelta(days=ADOPTION_DAYS)).isoformat()
 
 
 def _requires(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> str:

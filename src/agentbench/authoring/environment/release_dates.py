@@ -1,6 +1,6 @@
-"""Constrain dependencies to the releases of a given day, as far as the configured indexes publish upload times.
+"""Constrain dependencies to the releases before a moment, as far as the configured indexes publish upload times.
 
-pip cannot install "as of" a day, so every distribution gets a constraint on its newest version of that day. Which
+pip cannot install "as of" a moment, so every distribution gets a constraint on its newest version of that time. Which
 distributions are needed is known only after an installation, so this takes rounds until nothing newer is left.
 """
 
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from agentbench.authoring.environment.python_versions import released
+from agentbench.authoring.environment.python_versions import released, supported_since
 from agentbench.workspace.source.package_index import ProjectFiles, Release, normal_name, version_of
 
 _FINAL = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.post(\d+))?")
@@ -30,13 +30,11 @@ TOOLS = (
     ),
 )
 """Distributions that pytest and its usual plugins need, in some version; constrained from the start to save a round."""
-ADOPTION_DAYS = 180
-"""Days after the release of an interpreter until most projects supported it."""
 CONSTRAINTS = '"$HOME/as-of.txt"'
 
 Order = tuple[tuple[int, ...], int]
 Releases = tuple[tuple[str, Order, str], ...]
-"""Final releases of one project: version as written, sort key, and upload day (empty if unknown)."""
+"""Final releases of one project: version as written, sort key, and upload time in UTC (empty if unknown)."""
 
 
 @dataclass
@@ -52,42 +50,45 @@ class ReleaseDates:
             self._known[key] = read_releases(key, self.files.of(key))
         return self._known[key]
 
-    def newest(self, name: str, day: str) -> str | None:
-        """Return the highest final version released by a day, or None if there is none or dates are unknown."""
+    def newest(self, name: str, cutoff: str) -> str | None:
+        """Return the highest final version released by a moment, or None if there is none or dates are unknown."""
         released_by = [
-            (order, version) for version, order, uploaded in self.project(name) if uploaded and uploaded <= day
+            (order, version) for version, order, uploaded in self.project(name) if uploaded and uploaded <= cutoff
         ]
         return max(released_by)[1] if released_by else None
 
-    def constraint(self, name: str, day: str) -> str | None:
-        """Return the constraint that excludes releases after a day, or None if none is needed."""
-        newest = self.newest(name, day)
+    def constraint(self, name: str, cutoff: str) -> str | None:
+        """Return the constraint that excludes releases after a moment, or None if none is needed or all are later."""
+        newest = self.newest(name, cutoff)
         if newest is None:
             return None
         # Versions without a date (from another index) may be newer, so they are excluded too.
         later = any(order > order_of(newest) for _, order, _ in self.project(name))
         return f"{normal_name(name)}<={newest}" if later else None
 
-    def constraints(self, names: Iterable[str], day: str) -> tuple[str, ...]:
+    def constraints(self, names: Iterable[str], cutoff: str) -> tuple[str, ...]:
         projects = sorted({normal_name(name) for name in names})
         self.files.look_up(projects)
-        constraints = (self.constraint(name, day) for name in projects)
+        constraints = (self.constraint(name, cutoff) for name in projects)
         return tuple(constraint for constraint in constraints if constraint is not None)
 
     def undated(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the projects whose release dates no index publishes."""
-        undated = {name for name in map(normal_name, names) if not any(day for _, _, day in self.project(name))}
+        undated = {
+            name for name in map(normal_name, names) if not any(uploaded for _, _, uploaded in self.project(name))
+        }
         return tuple(sorted(undated))
 
-    def newer(self, freeze: Sequence[str], day: str) -> tuple[str, ...]:
-        """Return the installed distributions that were released after a day, as `name==version`."""
-        newer = []
-        for line in freeze:
-            match = PIN.fullmatch(line.strip())
-            newest = self.newest(match[1], day) if match else None
-            if match and newest is not None and order_of(match[2]) > order_of(newest):
-                newer.append(match[0])
-        return tuple(newer)
+    def newer(self, freeze: Sequence[str], cutoff: str) -> tuple[str, ...]:
+        """Return the installed distributions that were released after a moment, as `name==version`."""
+        return tuple(
+            match[0] for line in freeze if (match := PIN.fullmatch(line.strip())) and self._late(match, cutoff)
+        )
+
+    def _late(self, pin: re.Match[str], cutoff: str) -> bool:
+        newest = self.newest(pin[1], cutoff)
+        dated = any(uploaded for _, _, uploaded in self.project(pin[1]))
+        return dated if newest is None else order_of(pin[2]) > order_of(newest)
 
 
 def read_releases(name: str, files: Iterable[Release]) -> Releases:
@@ -97,9 +98,10 @@ def read_releases(name: str, files: Iterable[Release]) -> Releases:
         version = version_of(file.filename, name)
         if version is None or _FINAL.fullmatch(version) is None:
             continue
-        day = (file.uploaded or "")[:10]
-        first[version] = min(day, first[version]) if day and first.get(version) else day or first.get(version, "")
-    return tuple((version, order_of(version), day) for version, day in first.items())
+        uploaded = in_utc(file.uploaded) if file.uploaded else ""
+        known = first.get(version, "")
+        first[version] = min(uploaded, known) if uploaded and known else uploaded or known
+    return tuple((version, order_of(version), uploaded) for version, uploaded in first.items())
 
 
 def order_of(version: str) -> Order:
@@ -113,13 +115,23 @@ def order_of(version: str) -> Order:
     return tuple(numbers), int(match[2] or 0)
 
 
-def day_for(date: str, python: str) -> str:
-    """Return the day whose releases to use: the commit's, but not before projects supported the interpreter."""
-    month = released(python)
-    if month is None:
-        return date[:10]
-    supported = dt.date.fromisoformat(f"{month}-01") + dt.timedelta(days=ADOPTION_DAYS)
-    return max(date[:10], supported.isoformat())
+def cutoff_for(date: str, python: str) -> str:
+    """Return the moment after which no release is used: the commit's.
+
+    If the interpreter is newer than the commit, it is the day from which most projects supported that interpreter.
+    """
+    moment, month = in_utc(date), released(python)
+    return moment if month is None or month <= moment[:7] else str(supported_since(python))
+
+
+def in_utc(date: str) -> str:
+    """Return a date or time as `YYYY-MM-DDTHH:MM:SS` in UTC, so that moments compare as text. Other text is returned."""
+    try:
+        moment = dt.datetime.fromisoformat(date)
+    except ValueError:
+        return date
+    moment = moment.astimezone(dt.UTC) if moment.tzinfo else moment
+    return moment.strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def with_constraints(commands: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:

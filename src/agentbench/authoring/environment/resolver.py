@@ -22,7 +22,7 @@ from agentbench.authoring.environment.detection import DetectedSetup, InstallPla
 from agentbench.authoring.environment.dry_run import find_releases, freeze
 from agentbench.authoring.environment.known_locks import KnownLock, KnownLocks
 from agentbench.authoring.environment.pinner import CannotPin, Pinner
-from agentbench.authoring.environment.release_dates import TOOLS, ReleaseDates, day_for, with_constraints
+from agentbench.authoring.environment.release_dates import TOOLS, ReleaseDates, cutoff_for, in_utc, with_constraints
 from agentbench.authoring.environment.requirements import (
     distribution_of,
     lines_for_module,
@@ -91,21 +91,21 @@ class EnvironmentResolver:
         Raises:
             UnsuitableCommit: no environment can be installed; with the reason of the first.
         """
-        commit_day = day_for(request.date, request.draft.python or "")
+        cutoff = cutoff_for(request.date, request.draft.python or "")
         errors: list[UnsuitableCommit] = []
         tried: set[tuple[str, ...]] = set()
-        for lock in self._matching_locks(request, commit_day, lab):
-            environment = self._install_lock(request, lock, lab, errors)
+        for lock in self._matching_locks(request, cutoff, lab):
+            environment = self._install_lock(request, lock, cutoff, lab, errors)
             if environment is not None:
                 tried.add(lock.freeze)
                 yield environment
                 break
         plans, used = request.detected.plans, ""
-        for day, kind in ((commit_day, "own"), (commit_day, "locked"), ("", "own"), (commit_day, "rest")):
+        for latest, kind in ((cutoff, "own"), (cutoff, "locked"), ("", "own"), (cutoff, "rest")):
             group = {"own": plans, "locked": _lock_file_plans(request.detected), "rest": _plans_after(plans, used)}[
                 kind
             ]
-            environment = self._install_first(request, group, day, lab, errors)
+            environment = self._install_first(request, group, latest, lab, errors)
             if environment is None:
                 continue
             used = environment.plan if kind == "own" else used
@@ -118,19 +118,19 @@ class EnvironmentResolver:
 
     # --- known locks ------------------------------------------------------------------------------------------
 
-    def _matching_locks(self, request: EnvironmentRequest, day: str, lab: Lab) -> list[KnownLock]:
+    def _matching_locks(self, request: EnvironmentRequest, cutoff: str, lab: Lab) -> list[KnownLock]:
         locks = self.locks.find(lab.state, _asked(request)) if request.pin and not lab.fresh_setup else ()
-        return [lock for lock in locks if self._same_releases(lock, day)]
+        return [lock for lock in locks if self._same_releases(lock, cutoff)]
 
-    def _same_releases(self, lock: KnownLock, day: str) -> bool:
-        """Return whether resolving on another day would give the same, because nothing in the lock has a newer release."""
-        if lock.day == day:
+    def _same_releases(self, lock: KnownLock, cutoff: str) -> bool:
+        """Return whether resolving at another time would give the same, because nothing in the lock has a newer release."""
+        if lock.cutoff == cutoff:
             return True
         names = [line.split("==")[0] for line in lock.freeze]
-        return all(self.releases.newest(name, lock.day) == self.releases.newest(name, day) for name in names)
+        return all(self.releases.newest(name, lock.cutoff) == self.releases.newest(name, cutoff) for name in names)
 
     def _install_lock(
-        self, request: EnvironmentRequest, lock: KnownLock, lab: Lab, errors: list[UnsuitableCommit]
+        self, request: EnvironmentRequest, lock: KnownLock, cutoff: str, lab: Lab, errors: list[UnsuitableCommit]
     ) -> PreparedEnvironment | None:
         draft = dataclasses.replace(request.draft, setup=lock.commands, env=request.detected.plans[0].env)
         request.step(f"installing {len(lock.freeze)} dependencies of a known lock")
@@ -139,7 +139,15 @@ class EnvironmentResolver:
         except UnsuitableCommit as error:
             errors.append(error)
             return None
-        return PreparedEnvironment(draft, prepared, lock.plan, lock.remark, lock.newer)
+        newer = self.releases.newer(lock.freeze, cutoff)
+        return PreparedEnvironment(
+            draft,
+            prepared,
+            lock.plan,
+            self._remark(request, lock.freeze, cutoff, newer),
+            newer,
+            self._undated(lock.freeze),
+        )
 
     # --- resolving --------------------------------------------------------------------------------------------
 
@@ -147,60 +155,59 @@ class EnvironmentResolver:
         self,
         request: EnvironmentRequest,
         plans: Sequence[InstallPlan],
-        day: str,
+        cutoff: str,
         lab: Lab,
         errors: list[UnsuitableCommit],
     ) -> PreparedEnvironment | None:
-        """Install the first plan that works, with the releases of a day or, without a day, the newest ones."""
+        """Install the first plan that works, with the releases before a moment or, without one, the newest ones."""
         for plan in plans:
             try:
-                return self._resolve(request, plan, day, lab)
+                return self._resolve(request, plan, cutoff, lab)
             except UnsuitableCommit as error:
                 errors.append(error)
         return None
 
-    def _resolve(self, request: EnvironmentRequest, plan: InstallPlan, day: str, lab: Lab) -> PreparedEnvironment:
+    def _resolve(self, request: EnvironmentRequest, plan: InstallPlan, cutoff: str, lab: Lab) -> PreparedEnvironment:
         """Choose the releases of a plan, pin them, and install them."""
-        plain, releases, limits = self._choose_releases(request, plan, day, lab)
+        plain, releases, limits = self._choose_releases(request, plan, cutoff, lab)
         draft, prepared, unpinned = self._pin_and_install(request, plain, releases, limits, lab)
         listing = freeze(prepared.environment)
-        commit_day = day or day_for(request.date, request.draft.python or "")
-        newer = self.releases.newer(listing, commit_day)
-        remark = self._remark(listing, day, commit_day, newer)
-        if day and not unpinned:
-            lock = KnownLock(
-                day=day, commands=draft.setup, freeze=tuple(listing), plan=plan.name, remark=remark, newer=newer
-            )
+        newer = self.releases.newer(listing, cutoff or cutoff_for(request.date, request.draft.python or ""))
+        if cutoff and not unpinned:
+            lock = KnownLock(cutoff=cutoff, commands=draft.setup, freeze=tuple(listing), plan=plan.name)
             self.locks.add(lab.state, _asked(request), lock)
+        remark = self._remark(request, listing, cutoff, newer)
+        return PreparedEnvironment(draft, prepared, plan.name, remark, newer, self._undated(listing), unpinned)
+
+    def _undated(self, listing: Sequence[str]) -> tuple[str, ...]:
         without_dates = self.releases.undated([line.split("==")[0] for line in listing if "==" in line])
-        undated = tuple(line for line in listing if normal_name(line.split("==")[0]) in without_dates)
-        return PreparedEnvironment(draft, prepared, plan.name, remark, newer, undated, unpinned)
+        return tuple(line for line in listing if normal_name(line.split("==")[0]) in without_dates)
 
     def _choose_releases(
-        self, request: EnvironmentRequest, plan: InstallPlan, day: str, lab: Lab
+        self, request: EnvironmentRequest, plan: InstallPlan, cutoff: str, lab: Lab
     ) -> tuple[TaskDraft, list[str], tuple[str, ...]]:
         """Return a draft that installs a plan, the releases that it installs, and the constraints that keep newer ones out.
 
-        With a day, repeat until no release after that day is left that nothing pins.
+        With a cutoff, repeat until no later release is left that nothing pins.
         """
         own = {normal_name(name) for name in request.detected.own}
         with self._lock:
             names = {normal_name(name) for name in (*self._names, *request.detected.named)} - own
-        limits, rounds = self._limits(names, day, plan), 0
+        limits, rounds = self._limits(names, cutoff, plan), 0
         while True:
             rounds += 1
             draft = dataclasses.replace(request.draft, setup=with_constraints(plan.commands, limits), env=plan.env)
             request.step(
-                f"choosing dependencies{f' as of {day}' if day else ''}{f', round {rounds}' if rounds > 1 else ''}"
+                f"choosing dependencies{f' as of {cutoff[:10]}' if cutoff else ''}{f', round {rounds}' if rounds > 1 else ''}"
             )
             releases = _releases(request, draft, lab)
             new = {normal_name(line.split("==")[0]) for line in releases if "==" in line} - own - names
             with self._lock:
                 self._names |= new
             names |= new
-            limits = self._limits(names, day, plan)
-            late = {normal_name(line.split("==")[0]) for line in self.releases.newer(releases, day)}
-            if not day or rounds == ROUNDS or not late & new:
+            limits = self._limits(names, cutoff, plan)
+            late = {normal_name(line.split("==")[0]) for line in self.releases.newer(releases, cutoff)}
+            if not cutoff or rounds == ROUNDS or not late & new:
                 return draft, releases, limits
 
     def _pin_and_install(
@@ -232,18 +239,21 @@ class EnvironmentResolver:
         request.step(f"installing dependencies without pins, because {unpinned}")
         return plain, prepare(write_task(plain, request.folder), lab), unpinned
 
-    def _limits(self, names: Iterable[str], day: str, plan: InstallPlan) -> tuple[str, ...]:
+    def _limits(self, names: Iterable[str], cutoff: str, plan: InstallPlan) -> tuple[str, ...]:
         locked = {normal_name(line.split("==")[0]) for line in plan.locked}
-        dated = self.releases.constraints(set(names) - locked, day) if day else ()
+        dated = self.releases.constraints(set(names) - locked, cutoff) if cutoff else ()
         return (*dated, *plan.locked)
 
-    def _remark(self, listing: Sequence[str], day: str, commit_day: str, newer: Sequence[str]) -> str:
-        without_dates = self.releases.undated([line.split("==")[0] for line in listing if "==" in line])
-        if not day:
-            return f"Dependencies are the newest, because those of {commit_day} did not install or did not work."
-        parts = [f"Dependencies as of {day}."]
+    def _remark(self, request: EnvironmentRequest, listing: Sequence[str], cutoff: str, newer: Sequence[str]) -> str:
+        commit, python = in_utc(request.date), request.draft.python or ""
+        if not cutoff:
+            day = cutoff_for(request.date, python)[:10]
+            return f"Dependencies are the newest, because those of {day} did not install or did not work."
+        because = f", because Python {python} is newer than the commit" if cutoff > commit else ""
+        parts = [f"Dependencies as of {cutoff[:10]}{because}."]
         if newer:
             parts.append(f"Newer, because requirements ask for them: {', '.join(newer)}.")
+        without_dates = self.releases.undated([line.split("==")[0] for line in listing if "==" in line])
         if without_dates:
             parts.append(f"The newest, because no index publishes their upload times: {', '.join(without_dates)}.")
         return " ".join(parts)
@@ -318,6 +328,6 @@ def with_env(request: EnvironmentRequest, env: Mapping[str, str]) -> Environment
 
 
 def _asked(request: EnvironmentRequest) -> Json:
-    """Return what decides the releases of an environment besides the day."""
+    """Return what decides the releases of an environment besides the time."""
     plans: list[Json] = [[list(plan.commands), dict(plan.env)] for plan in request.detected.plans]
     return [request.packaging, request.draft.python, plans]

@@ -30,6 +30,7 @@ from agentbench.contract.problem import did_you_mean
 from agentbench.core.atomic_file import write_atomic
 from agentbench.core.errors import ContractError, InputError, PatchInvalid, SourceError, TaskError
 from agentbench.core.file_lock import try_lock
+from agentbench.core.package_settings import without_credentials
 from agentbench.core.threads import threads
 from agentbench.run.lab import Lab
 from agentbench.workspace.source.history import Commit, Histories
@@ -225,6 +226,7 @@ def _no_candidates(request: HarvestRequest, candidates: Candidates) -> str:
 
 
 def _candidates(request: HarvestRequest, lab: Lab, notify: Notify) -> Candidates:
+    notify(f"reading the history of {without_credentials(request.task.repo)}")
     with Histories(lab.state / "snapshots").open(request.task.repo, Path.cwd()) as history:
         start = history.commit(request.start or history.head()).id
         require_python(history.paths(start), repository_name(request.task.repo))
@@ -233,6 +235,7 @@ def _candidates(request: HarvestRequest, lab: Lab, notify: Notify) -> Candidates
             following = commits[MAX_COMMITS].id[:12]
             notify(f"reading only the newest {MAX_COMMITS} commits; pass --start {following} for older ones")
             del commits[MAX_COMMITS:]
+        notify(f"looking for candidates among {len(commits)} commits")
         return choose(commits, lambda commit, paths: history.patch(commit.parents[0], commit.id, paths))
 
 

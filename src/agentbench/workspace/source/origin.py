@@ -13,22 +13,35 @@ _SECTION = re.compile(r'\s*\[\s*([^\]"\s]+)(?:\s+"(.*)")?\s*\]')
 _URL = re.compile(r"\s*url\s*=\s*(.+?)\s*$")
 _REMOTE = re.compile(r"[a-z]+://|[\w.-]+@[\w.-]+:")
 MAX_CONFIG = 1024 * 1024
+MAX_CLONES = 10
+"""Clones of clones that are followed."""
 
 
 def origin_of(folder: Path) -> str | None:
-    """Return the URL of the remote `origin` without credentials; None if it has none that other machines can reach."""
-    config = _config(folder)
+    """Return the URL that a clone came from, without credentials; None if other machines cannot reach it.
+
+    A clone of a local clone came from where that one came from.
+    """
+    for _ in range(MAX_CLONES):
+        url = remote_origin(folder)
+        if url is None or not is_local(url):
+            return without_credentials(url) if url and _REMOTE.match(url) else None
+        folder = Path(url.removeprefix("file://"))
+    return None
+
+
+def remote_origin(folder: Path) -> str | None:
+    """Return the URL or path of the remote `origin`, or None."""
     section: tuple[str, str | None] = ("", None)
-    for line in config.splitlines():
+    for line in _config(folder).splitlines():
         match = _SECTION.match(line)
         if match is not None:
             section = (match[1].lower(), match[2])
         elif section == ("remote", "origin") and (url := _URL.match(line)) is not None:
             try:
-                resolved = resolve_url(url[1].strip('"'), folder)
+                return resolve_url(url[1].strip('"'), folder)
             except SourceError:
                 return None
-            return without_credentials(resolved) if _REMOTE.match(resolved) and not is_local(resolved) else None
     return None
 
 
