@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from click.testing import CliRunner
 from playwright.sync_api import Page, expect
 
+from agentbench.cli.report import command as report_command
 from agentbench.reports.gate import GateFile, check_gate
 from agentbench.reports.html.page import export_attempt, write_page
 from agentbench.reports.paired import compare_sides
@@ -35,6 +37,20 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     sides = open_sides(str(a), str(b))
     return write_page(folder / "page", [open_run(a), open_run(b)], comparison=compare_sides(*sides))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three runs of three methods on eight tasks; the last is the best."""
+    folder = tmp_path_factory.mktemp("runs")
+    kinds = {"poor": "fail", "fair": "fail", "good": "pass"}
+    return [
+        write_run(
+            folder / name,
+            [sample(f"t{n}", "pass" if name == "fair" and n == 0 else kind, variant=name) for n in range(8)],
+        )
+        for name, kind in kinds.items()
+    ]
 
 
 def open_attempt(page: Page, task: str) -> None:
@@ -403,3 +419,30 @@ def test_gate_verdict_comes_first(watched: Watched, tmp_path: Path) -> None:
     page = watched.open(tmp_path / "page" / "index.html", "#/comparison")
     expect(page.get_by_text("Exit code 1")).to_be_visible()
     watched.assert_clean()
+
+
+@pytest.mark.req("A-11a")
+def test_leaderboard_of_several_methods_is_a_page(watched: Watched, runs: list[Path], tmp_path: Path) -> None:
+    arguments = ["compare", *map(str, runs), "--strengths", "--format", "html", "--out", str(tmp_path / "page")]
+    written = CliRunner().invoke(report_command, arguments)
+    assert written.output == f"{tmp_path / 'page/index.html'}\n"
+    page = watched.open(tmp_path / "page/index.html", "#/leaderboard")
+    expect(page.locator(".lead")).to_contain_text("BEST")
+    names = page.locator("section:has(h2:text('Leaderboard')) tbody .name").all_inner_texts()
+    assert names == ["good", "fair", "poor"]
+    matrix = page.locator("section:has(h2:text('Pairwise differences')) tbody tr")
+    expect(matrix.nth(0)).to_contain_text("+87.5, p = ")
+    expect(matrix.nth(1)).to_contain_text("−87.5, p = ")
+    page = watched.open(tmp_path / "page/index.html")
+    page.click("text=Leaderboard →")
+    expect(page.locator("h2", has_text="Cost and quality")).to_be_visible()
+    watched.assert_clean()
+
+
+@pytest.mark.req("A-11a")
+def test_compared_runs_keep_their_colours_among_others(watched: Watched, runs: list[Path], tmp_path: Path) -> None:
+    compared = compare_sides(*open_sides(str(runs[1]), str(runs[2])))
+    page = watched.open(write_page(tmp_path / "page", list(map(open_run, runs)), comparison=compared))
+    legend = page.locator("section:has(h2:text('Cost projection')) .legend span")
+    colours = {span.inner_text(): span.locator("i").get_attribute("class") for span in legend.all()}
+    assert colours == {"poor": "k2", "fair": "k0", "good": "k1"}

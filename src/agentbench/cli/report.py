@@ -10,6 +10,7 @@ import click
 from agentbench.cli.options import FILE, RUN_OR_BUNDLE, given_path, json_option
 
 if TYPE_CHECKING:
+    from agentbench.reports.compare import CompareReport
     from agentbench.reports.gate import GateVerdict
     from agentbench.reports.paired import PairedReport
     from agentbench.reports.sources import Run
@@ -48,6 +49,7 @@ COMPARE_EPILOG = """\b
 Examples:
   ab report compare RUN_A RUN_B RUN_C
   ab report compare artifacts/runs/* --plot cost-quality.svg
+  ab report compare RUN_A RUN_B RUN_C --format html --out comparison/
   ab report compare all.csv --strengths --json
 
 Arguments are runs, or CSV files as for `ab report paired`; a CSV file stands for all of its methods. Only tasks with a
@@ -100,8 +102,7 @@ def summary(runs: tuple[Path, ...], *, more_runs: tuple[Path, ...], form: str, o
     if len(run_dirs) > 1 and form != "html":
         msg = f"--format {form} takes only one run; --format html takes several"
         raise InputError(msg, remedy="use `ab report paired` to compare two runs")
-    if out is not None and form != "html":
-        raise InputError(f"--out needs --format html; {form} is printed to stdout")
+    _refuse_out(out, form)
     if form == "html":
         if out is None and given_path(run_dirs[0]) != run_dirs[0]:
             raise InputError("--format html needs --out if the run is a bundle")
@@ -165,9 +166,8 @@ def paired(
     gate = read_gate(gate_file) if gate_file else None
     if gate and rate and gate.rate != rate:
         raise InputError(f"--rate {rate} conflicts with rate: {gate.rate} in {gate_file}")
-    if out is not None and form != "html":
-        raise InputError(f"--out needs --format html; {form} is printed to stdout")
     form = "json" if as_json else form
+    _refuse_out(out, form)
     chosen = gate.rate if gate else Rate(rate or Rate.CONTRACT)
     # What cannot be opened is a mistake of the user, not an undecided gate.
     a, b = open_sides(*_two_sides(sides, run_a, run_b))
@@ -213,8 +213,14 @@ def _two_sides(sides: tuple[str, ...], run_a: str | None, run_b: str | None) -> 
 @click.option("--plot", type=FILE, help="Draw cost against pass rate into this SVG file.")
 @click.option("--across-versions", is_flag=True, help="Compare tasks even if their contracts differ.")
 @click.option(
-    "--format", "form", type=click.Choice(["md", "csv", "json"]), default="md", show_default=True, help="Output format."
+    "--format",
+    "form",
+    type=click.Choice(["md", "csv", "json", "html"]),
+    default="md",
+    show_default=True,
+    help="Output format.",
 )
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for --format html [default: ./comparison].")
 @json_option
 def compare(
     methods: tuple[str, ...],
@@ -224,6 +230,7 @@ def compare(
     plot: Path | None,
     across_versions: bool,
     form: str,
+    out: Path | None,
     as_json: bool,
 ) -> None:
     """Compare several methods: rates, pairwise differences, best set, cost against quality."""
@@ -232,12 +239,16 @@ def compare(
     from agentbench.reports.sources import open_methods
     from agentbench.statistics.trials import Rate
 
+    form = "json" if as_json else form
+    _refuse_out(out, form)
     result = report.compare_methods(
         open_methods(methods), rate=Rate(rate), across_versions=across_versions, strengths=strengths
     )
     if plot is not None:
         _write_file(plot, cost_quality_svg(result))
-    if as_json or form == "json":
+    if form == "html":
+        _write_page([line.side.run for line in result.methods if line.side.run], result, out or Path("comparison"))
+    elif form == "json":
         click.echo(_json_text(report.as_json(result)), nl=False)
     else:
         click.echo(report.as_csv(result) if form == "csv" else report.as_markdown(result), nl=False)
@@ -330,8 +341,15 @@ def power(
     click.echo(_json_text(document(report)) if as_json else as_text(report), nl=False)
 
 
+def _refuse_out(out: Path | None, form: str) -> None:
+    from agentbench.core.errors import InputError
+
+    if out is not None and form != "html":
+        raise InputError(f"--out needs --format html; {form} is printed to stdout")
+
+
 def _write_page(
-    runs: list[Run], report: PairedReport | None, out: Path | None, verdict: GateVerdict | None = None
+    runs: list[Run], report: PairedReport | CompareReport | None, out: Path | None, verdict: GateVerdict | None = None
 ) -> None:
     from agentbench.reports.html.page import write_page
 

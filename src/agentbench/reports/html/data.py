@@ -12,6 +12,8 @@ from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Outcome, Reason, RunStatus
 from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord
+from agentbench.reports.compare import MAX_METHODS, CompareReport
+from agentbench.reports.compare import as_json as compare_json
 from agentbench.reports.gate import GateVerdict
 from agentbench.reports.html.bounded import ByteBudget, bounded, bounded_members
 from agentbench.reports.number_format import finite, total
@@ -159,7 +161,7 @@ def _weights(summaries: Sequence[Summary], names: Sequence[str]) -> Iterator[dic
         yield {"weights": dict(weights), "runs": bounded(list(runs), text=120), "tasks": sum(runs.values())}
 
 
-def comparison_json(report: PairedReport, index: dict[tuple[str, str], int]) -> dict[str, Json]:
+def comparison_json(report: PairedReport, runs: Sequence[Run], index: dict[tuple[str, str], int]) -> dict[str, Json]:
     """Return the comparison with links to attempts. `index` maps (run folder, attempt id) to a position in the list."""
     numbers = paired_json(report)
     numbers.pop("flips")
@@ -178,11 +180,29 @@ def comparison_json(report: PairedReport, index: dict[tuple[str, str], int]) -> 
     ]
     comparison["flips"] = list(takewhile(ByteBudget(FLIP_BYTES).fits, flips))
     comparison["flipped"] = report.comparison.discordant
-    for key in ("a", "b"):
+    for key, compared in (("a", report.a), ("b", report.b)):
         side = comparison[key]
         if isinstance(side, dict):
             side.pop("origin")
+            side["run"] = run_position(compared, runs)
     return comparison
+
+
+def methods_json(report: CompareReport, runs: Sequence[Run]) -> dict[str, Json]:
+    """Return the comparison of several methods, each with the position of its run on the page."""
+    methods = bounded_members(compare_json(report), text=500, items=MAX_METHODS**2)
+    lines = methods["methods"]
+    if isinstance(lines, list):
+        for line, method in zip(lines, report.methods, strict=False):
+            if isinstance(line, dict):
+                line["run"] = run_position(method.side, runs)
+                line.pop("origin")
+    return methods
+
+
+def run_position(side: Side, runs: Sequence[Run]) -> int | None:
+    """Return the position of a side's run on the page; None for a CSV file."""
+    return next((number for number, run in enumerate(runs) if side.run and run.path == side.run.path), None)
 
 
 def _positions(rows: Sequence[Row], side: Side, index: dict[tuple[str, str], int]) -> list[Json]:

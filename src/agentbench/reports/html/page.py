@@ -16,9 +16,10 @@ from pathlib import Path
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError, RecordError
 from agentbench.record.schema import AttemptRecord
+from agentbench.reports.compare import CompareReport
 from agentbench.reports.gate import GateVerdict
 from agentbench.reports.html.bounded import ByteBudget
-from agentbench.reports.html.data import attempt_row, comparison_json, page_json
+from agentbench.reports.html.data import attempt_row, comparison_json, methods_json, page_json
 from agentbench.reports.html.detail import Trace, detail, trace_parts
 from agentbench.reports.paired import PairedReport
 from agentbench.reports.record_rows import Row
@@ -41,7 +42,7 @@ def write_page(
     folder: Path,
     runs: Sequence[Run],
     *,
-    comparison: PairedReport | None = None,
+    comparison: PairedReport | CompareReport | None = None,
     gate: GateVerdict | None = None,
 ) -> Path:
     """Write the report of some runs and their comparison into `folder`. Returns the path of the page.
@@ -75,8 +76,10 @@ def write_page(
                 index[str(summary.run.path), row.attempt_id] = position
                 if row.needs_review and review_budget.fits(data["review"]):
                     reviews[str(position)] = data["review"]
-        compared = comparison_json(comparison, index) if comparison else None
+        paired = comparison if isinstance(comparison, PairedReport) else None
+        compared = comparison_json(paired, runs, index) if paired else None
         data = page_json(summaries, attempts, reviews, compared, gate)
+        data["methods"] = methods_json(comparison, runs) if isinstance(comparison, CompareReport) else None
         data["omitted"] = sum(len(run.rows) for run in runs) - len(attempts)
         (folder / PAGE).write_text(render(data), encoding="utf-8")
     except OSError as error:

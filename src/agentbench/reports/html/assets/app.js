@@ -34,7 +34,8 @@ function route() {
   }
   D.turn = (D.turn || 0) + 1;
   document.title = D.title;
-  const views = { overview: D.runs.length ? overview : comparisonView, attempts: () => attemptsView(query), review: reviewView, comparison: D.comparison ? comparisonView : overview };
+  const compared = D.methods ? leaderboardView : comparisonView;
+  const views = { overview: D.runs.length ? overview : compared, leaderboard: D.methods ? leaderboardView : overview, attempts: () => attemptsView(query), review: reviewView, comparison: D.comparison ? comparisonView : overview };
   show((views[name] || views.overview)());
 }
 
@@ -43,7 +44,7 @@ function chrome() {
   const link = (page, words, count) => h("a", { href: page === "overview" ? "#/" : "#/" + page, "data-page": page }, words, count ? h("span", { class: "count" }, whole(count)) : null);
   const mark = s("svg", { width: 22, height: 22, viewBox: "0 0 22 22", "aria-hidden": "true" }, s("rect", { x: 1, y: 1, width: 20, height: 20, rx: 6, class: "f-accent" }), s("path", { d: "M6 11.5l3.4 3.4L16 8", fill: "none", stroke: "#fff", "stroke-width": 2.4, "stroke-linecap": "round", "stroke-linejoin": "round" }));
   const theme = h("button", { class: "icon", "aria-label": "toggle dark mode", title: "toggle dark mode", onclick: () => { const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches; root.dataset.theme = dark ? "light" : "dark"; } }, "◐");
-  byId("bar").append(h("div", {}, h("a", { class: "brand", href: "#/" }, mark, "AgentBench"), D.single ? h("nav", {}) : h("nav", { "aria-label": "Pages" }, D.runs.length > 0 && link("overview", "Overview"), D.comparison && link("comparison", "Comparison"), D.runs.length > 0 && [link("attempts", "Attempts", D.attempts.length), link("review", "Review queue", review)]), h("span", { class: "spacer" }), theme, h("button", { class: "icon", "aria-label": "keyboard shortcuts", title: "keyboard shortcuts", onclick: help }, "?")));
+  byId("bar").append(h("div", {}, h("a", { class: "brand", href: "#/" }, mark, "AgentBench"), D.single ? h("nav", {}) : h("nav", { "aria-label": "Pages" }, D.runs.length > 0 && link("overview", "Overview"), D.comparison && link("comparison", "Comparison"), D.methods && link("leaderboard", "Leaderboard"), D.runs.length > 0 && [link("attempts", "Attempts", D.attempts.length), link("review", "Review queue", review)]), h("span", { class: "spacer" }), theme, h("button", { class: "icon", "aria-label": "keyboard shortcuts", title: "keyboard shortcuts", onclick: help }, "?")));
   byId("foot").append(`Generated ${D.made} by AgentBench ${D.version} from recorded data. This page loads nothing from the network.`);
 }
 function help() {

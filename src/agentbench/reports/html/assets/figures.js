@@ -23,7 +23,7 @@ function forest(rows, { low, high, zero, label, format, band }) {
     zero && s("line", { x1: x(0), x2: x(0), y1: 0, y2: bottom, class: "s-ink", "stroke-dasharray": "4 3" }),
     rows.map((row, i) => {
       const y = i * step + 17;
-      return s("g", {}, text(left - 12, y + 4, cut(safe(row.name), 26), { "text-anchor": "end" }),
+      return s("g", { class: row.cls }, text(left - 12, y + 4, cut(safe(row.name), 26), { "text-anchor": "end" }),
         row.low !== null && row.low !== undefined && s("line", { x1: x(row.low), x2: x(row.high), y1: y, y2: y, class: row.stroke || "s-accent", "stroke-width": 5, "stroke-linecap": "round", opacity: ".45" }),
         row.value !== null && row.value !== undefined && s("circle", { cx: x(row.value), cy: y, r: 6, class: row.fill || "f-accent" }),
         row.note && text(width, y + 4, row.note, { "text-anchor": "end", class: "dimt" }), s("title", {}, safe(row.tip || "")));
@@ -48,7 +48,27 @@ function lines(series, { label, xlabel, ylabel, xformat, yformat, ymax, step }) 
     text((left + width) / 2, height - 4, xlabel, { "text-anchor": "middle", class: "dimt" }), ylabel && text(0, 10, ylabel, { class: "dimt" }),
     series.map((one) => s("g", { class: one.cls }, s("path", { d: path(one.points), class: "s-k", "stroke-width": 2.4, "stroke-linejoin": "round" }, s("title", {}, safe(one.name))))));
 }
-const legend = (names) => h("div", { class: "legend" }, names.map((name, i) => h("span", {}, h("i", { class: "k" + (i % 6) }), safe(name))));
+/* A and B of a comparison keep their colours beside other runs, and methods of a leaderboard have the colour of their place. */
+function colourOf(run) {
+  const i = D.runs.indexOf(run);
+  if (D.methods) return "k" + (D.methods.methods.findIndex((one) => one.run === i) % 6);
+  if (!D.comparison) return "k" + (i % 6);
+  const pair = [D.comparison.a.run, D.comparison.b.run], place = pair.indexOf(i);
+  return "k" + (place >= 0 ? place : 2 + (D.runs.map((_, n) => n).filter((n) => !pair.includes(n)).indexOf(i) % 4));
+}
+const legend = (runs) => h("div", { class: "legend" }, runs.map((run) => h("span", {}, h("i", { class: colourOf(run) }), safe(run.name))));
+
+/* Cost and rate of methods with their intervals. The dashed line joins methods that none is cheaper and better than. */
+function scatter(methods, { label, xlabel }) {
+  const width = 640, height = 300, left = 54, right = 20, top = 26, bottom = 42, xmax = 1.08 * (Math.max(...methods.map((one) => one.cost_per_attempt)) || 1);
+  const x = (v) => left + (v / xmax) * (width - left - right), y = (v) => top + (1 - v) * (height - top - bottom), front = methods.filter((one) => one.front).sort((a, b) => a.cost_per_attempt - b.cost_per_attempt);
+  return frame(width, height, label,
+    [0, 0.25, 0.5, 0.75, 1].map((v) => [s("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: "grid" }), text(left - 8, y(v) + 4, v * 100 + "%", { "text-anchor": "end", class: "dimt" })]),
+    ticks(xmax).map((v) => text(x(v), height - bottom + 18, few(v), { "text-anchor": "middle", class: "dimt" })), text((left + width) / 2, height - 4, xlabel, { "text-anchor": "middle", class: "dimt" }),
+    s("path", { d: front.map((one, i) => (i ? "L" : "M") + x(one.cost_per_attempt).toFixed(1) + " " + y(one.rate.share).toFixed(1)).join(" "), class: "s-ink", "stroke-dasharray": "5 4" }),
+    methods.map((one, i) => s("g", { class: "k" + (i % 6) }, one.rate.interval && s("line", { x1: x(one.cost_per_attempt), x2: x(one.cost_per_attempt), y1: y(one.rate.interval.low), y2: y(one.rate.interval.high), class: "s-k", "stroke-width": 4, opacity: ".4", "stroke-linecap": "round" }),
+      s("circle", { cx: x(one.cost_per_attempt), cy: y(one.rate.share), r: 6, class: "f-k" }, s("title", {}, `${safe(one.name)}: ${pct(one.rate.share)} for ${few(one.cost_per_attempt)}`)))));
+}
 
 function survival(runs, key, xlabel, xformat) {
   const withData = runs.filter((run) => run[key] && run[key].steps.length);
@@ -57,10 +77,10 @@ function survival(runs, key, xlabel, xformat) {
   const series = withData.map((run) => {
     const points = [[0, 0], ...run[key].steps.map((p) => [p[0], 1 - p[1]])];
     points.push([largest, points[points.length - 1][1]]);
-    return { name: run.name, cls: "k" + (runs.indexOf(run) % 6), points };
+    return { name: run.name, cls: colourOf(run), points };
   });
   return h("div", { class: "stack" }, lines(series, { label: "Share passed by " + xlabel, xlabel, xformat, yformat: (v) => Math.round(v * 100) + "%", ymax: 1, step: true }),
-    h("div", { class: "legend" }, withData.map((run) => h("span", {}, h("i", { class: "k" + (runs.indexOf(run) % 6) }), safe(run.name)))));
+    legend(withData));
 }
 
 function weightsFigure(sets) {

@@ -20,6 +20,7 @@ function overview() {
   return h("div", { class: "stack" },
     D.runs.some((run) => run.altered.length) && h("div", { class: "note", role: "alert" }, h("strong", {}, "Altered records: "), D.runs.flatMap((run) => run.altered.map((one) => `${many ? run.name + ": " : ""}${safe(one.place)} ${safe(one.why)}`)).join("; "), ". Run `ab verify`."),
     D.comparison && comparisonHero(true),
+    D.methods && leaderboardHero(true),
     h("section", {}, h("h1", { class: "vh" }, "Runs"), h("div", { class: "grid " + (many ? "four" : "") }, D.runs.map(runCard))),
     D.runs.some((run) => run.deviations.length) && h("div", { class: "note", role: "note" }, h("strong", {}, "Protocol deviations: "), D.runs.flatMap((run) => run.deviations.map((one) => (many ? run.name + ": " : "") + safe(one))).join("; ")),
     matrixCard(),
@@ -117,18 +118,18 @@ function survivalCard() {
 const unitWords = (unit) => (unit === "hours" ? "hours" : `cost (${safe(unit)})`);
 function projectionCard() {
   const p = D.projection, x = [10, 20, 50, 100, 200, 500, 1000];
-  const series = D.runs.map((run, i) => ({ name: run.name, cls: "k" + (i % 6), points: [[0, 0], ...x.map((n) => [n, n * run.projection.per_attempt])] }));
+  const series = D.runs.map((run) => ({ name: run.name, cls: colourOf(run), points: [[0, 0], ...x.map((n) => [n, n * run.projection.per_attempt])] }));
   return card("Cost projection", `Model: mean recorded cost of an attempt (${D.runs.map((run) => plural(run.projection.attempts, "attempt")).join(", ")}; reviews excluded) times the number of attempts` + (p.unit === "hours" ? ", in hours because no prices are recorded." : "."),
-    lines(series, { label: "Projected cost by number of attempts", xlabel: "attempts", ylabel: unitWords(p.unit), xformat: (v) => whole(Math.round(v)), yformat: few }), legend(D.runs.map((run) => run.name)));
+    lines(series, { label: "Projected cost by number of attempts", xlabel: "attempts", ylabel: unitWords(p.unit), xformat: (v) => whole(Math.round(v)), yformat: few }), legend(D.runs));
 }
 function tradeoffCard() {
   const z = 1.96, half = (p, n) => z * Math.sqrt((p * (1 - p)) / n + (z * z) / (4 * n * n)) / (1 + (z * z) / n);
   const p = D.projection, sizes = [5, 8, 12, 20, 30, 50, 80, 120, 200, 320, 500];
-  const series = D.runs.filter((run) => run.rates.contract.share !== null).map((run) => ({ name: run.name, cls: "k" + (D.runs.indexOf(run) % 6), points: sizes.map((n) => [n * run.projection.per_attempt, half(run.rates.contract.share, n)]) }));
+  const series = D.runs.filter((run) => run.rates.contract.share !== null).map((run) => ({ name: run.name, cls: colourOf(run), run, points: sizes.map((n) => [n * run.projection.per_attempt, half(run.rates.contract.share, n)]) }));
   if (!series.length) return null;
   const recorded = series.map((one) => D.runs.find((run) => run.name === one.name)).filter((run) => run.rates.contract.interval).map((run) => `${safe(run.name)} ±${few((run.rates.contract.interval.high - run.rates.contract.interval.low) * 50)} points for ${few(run.projection.per_attempt * run.projection.attempts)} ${p.unit === "hours" ? "hours" : safe(p.unit)}`);
   return card("Cost and precision", "Model: cost of a 95% confidence interval of a given half-width at these rates and mean costs, with one attempt per task." + (recorded.length ? ` Recorded: ${recorded.join("; ")}.` : ""),
-    lines(series, { label: "Half-width of the interval by cost", xlabel: unitWords(p.unit), ylabel: "half-width, points", xformat: few, yformat: (v) => "±" + few(v * 100) }), legend(series.map((one) => one.name)));
+    lines(series, { label: "Half-width of the interval by cost", xlabel: unitWords(p.unit), ylabel: "half-width, points", xformat: few, yformat: (v) => "±" + few(v * 100) }), legend(series.map((one) => one.run)));
 }
 
 function listed(title, lines) {
@@ -232,6 +233,29 @@ function reviewView() {
         h("div", { class: "why" }, safe(col(row, "headline"))), h("ul", { style: { margin: "0", "padding-left": "18px" } }, (D.reviews[i] || ["needs review"]).map((why) => h("li", {}, safe(why)))),
         adjudicateCommands(row).map((line) => h("pre", { class: "copy" }, line)));
     }), picked.length > 300 && h("p", { class: "dim" }, `and ${picked.length - 300} more: filter Attempts by “needs review”`)) : h("p", { class: "empty card" }, "No attempts need review."));
+}
+
+/* --- leaderboard ------------------------------------------------------------------------------------------------------- */
+function leaderboardHero(link) {
+  const [, word, rest] = /^([^:]*): (.*)$/.exec(D.methods.decision) || [0, safe(D.methods.decision), ""];
+  return h("section", { class: "card hero " + (D.methods.best_set.length < D.methods.methods.length ? "pass" : "invalid") },
+    h("div", { class: "row" }, h("span", { class: "eyebrow" }, plural(D.methods.methods.length, "method")), h("span", { class: "spacer" }), link && h("a", { href: "#/leaderboard" }, "Leaderboard →")),
+    h("div", { class: "lead" }, safe(word), h("div", { class: "rest" }, safe(rest))));
+}
+function leaderboardView() {
+  const m = D.methods, names = m.methods.map((one) => one.name), best = new Set(m.best_set), strengths = m.methods.some((one) => one.strength !== null);
+  const rows = m.methods.map((one, i) => ({ name: one.name, value: one.rate.share, low: one.rate.interval && one.rate.interval.low, high: one.rate.interval && one.rate.interval.high, fill: "f-k", stroke: "s-k", cls: "k" + (i % 6), tip: `${one.rate.count} of ${one.rate.total}`, note: one.rate.interval ? `${pct(one.rate.interval.low)} to ${pct(one.rate.interval.high)}` : "" }));
+  const cell = (row, column) => {
+    const pair = m.pairs.find((one) => (one.a === row && one.b === column) || (one.a === column && one.b === row));
+    return pair ? h("td", { class: "num", style: pair.better ? { "font-weight": "680" } : {} }, `${pts(pair.b === row ? pair.difference : -pair.difference)}, p = ${pair.adjusted_p_value < 0.001 ? "< 0.001" : pair.adjusted_p_value.toFixed(3)}`) : h("td", { class: "dim" }, row === column ? "–" : "");
+  };
+  const notes = [...(m.left_out.length ? [`${plural(m.left_out.length, "task")} left out: no counted attempt from every method`] : []), ...m.differences, ...m.deviations];
+  return h("div", { class: "stack" }, h("h1", { class: "vh" }, "Leaderboard"), leaderboardHero(false), notes.length > 0 && h("div", { class: "note" }, safe(notes.join("; "))),
+    h("div", { class: "grid two" },
+      card(`Leaderboard (${m.rate} rate)`, "The best set has every method that no other method beats significantly.", h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["method", "rate", "attempts", `cost per attempt${m.cost_unit ? ` (${safe(m.cost_unit)})` : ""}`, "best set", ...(strengths ? ["strength"] : [])].map((x) => h("th", { scope: "col" }, x)))),
+        h("tbody", {}, m.methods.map((one, i) => h("tr", {}, h("td", { class: "name" }, h("span", { class: "legend" }, h("span", {}, h("i", { class: "k" + (i % 6) }), safe(one.name)))), h("td", { class: "num" }, pct(one.rate.share)), h("td", { class: "num" }, `${one.rate.count} of ${one.rate.total}`), h("td", { class: "num" }, one.cost_per_attempt === null ? "unknown" : few(one.cost_per_attempt)), h("td", {}, best.has(one.name) ? "yes" : ""), strengths && h("td", { class: "num" }, one.strength === null ? "–" : (one.strength >= 0 ? "+" : "−") + Math.abs(one.strength).toFixed(2))))))), forest(rows, { low: 0, high: 1, label: "Rates of methods with confidence intervals", format: (v) => Math.round(v * 100) + "%" })),
+      m.front.length ? card("Cost and quality", "Dashed: no method is cheaper and better.", scatter(m.methods.map((one) => ({ ...one, front: m.front.includes(one.name) })), { label: "Cost and rate of methods", xlabel: `cost per attempt (${safe(m.cost_unit)})` })) : card("Cost and quality", null, h("p", { class: "empty" }, "Costs are unknown or in different units."))),
+    card("Pairwise differences", `Row minus column in points, on ${plural(m.tasks.length, "task")}; p-values adjusted by Holm's method, bold is significant.`, h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}), names.map((name) => h("th", { scope: "col" }, safe(name))))), h("tbody", {}, names.map((row) => h("tr", {}, h("th", { scope: "row" }, safe(row)), names.map((column) => cell(row, column)))))))));
 }
 
 /* --- comparison ------------------------------------------------------------------------------------------------------- */
