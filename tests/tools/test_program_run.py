@@ -14,7 +14,7 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.policy.breakers import Trip
 from agentbench.tools import program_run, workspace_tracker
 from agentbench.tools.program_run import AgentProgram
-from agentbench.tools.rules import Rules
+from agentbench.tools.rules import Caps, Rules
 from agentbench.tools.session_limits import SessionEnded
 from agentbench.trace.events import Intervention, ToolCallFinished, ToolCallStarted, WorkspaceMutated
 from tests.tools.conftest import OpenSession
@@ -79,6 +79,24 @@ def test_changes_are_logged_while_the_program_runs(any_sandboxes: ProjectSandbox
         assert sorted({path for paths in rest for path in paths}) == ["go", "one.txt", "two.txt"]
         (finished,) = recorded.of(ToolCallFinished)
         assert finished.changed_files == ["go", "two.txt"]
+
+
+def test_program_has_all_its_time_although_it_waited_for_a_model(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
+    rules = Rules(caps=Caps(wall_sec=2, pause_sec=600))
+    with sandboxes.open(tmp_path, rules) as recorded:
+        recorded.session.model_waits(0, 600)
+        assert recorded.session.run_program(program("sleep 3; echo 1 > one.txt")).ok
+        assert changed_paths(recorded) == [["one.txt"]]
+
+
+@pytest.mark.parametrize("pause_sec", [0, 600])
+def test_program_is_ended_by_the_wall_clock(sandboxes: ProjectSandboxes, tmp_path: Path, pause_sec: float) -> None:
+    with sandboxes.open(tmp_path, Rules(caps=Caps(wall_sec=2, pause_sec=pause_sec))) as recorded:
+        with pytest.raises(SessionEnded) as caught:
+            recorded.session.run_program(program("sleep 600"))
+        assert caught.value.code is TerminationCode.WALL_CAP
+        (finished,) = recorded.of(ToolCallFinished)
+        assert (finished.timed_out, finished.error_type) == (True, "timeout")
 
 
 @pytest.mark.req("E-05b")

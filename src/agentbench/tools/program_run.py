@@ -57,6 +57,7 @@ class ProgramRun:
         self._exited = threading.Event()
         self._end: Callable[[], str] | None = None
         self._ended_by = ""
+        self._timed_out = False
 
     def execute(self) -> Execution:
         """Run the program to its end.
@@ -110,7 +111,8 @@ class ProgramRun:
             line=program.line,
             env=program.env,
             stdin=program.stdin,
-            timeout_sec=limit,
+            # The sandbox's clock does not stop while a model is unavailable, so the watcher ends the program in time.
+            timeout_sec=limit + context.rules.caps.pause_sec,
             cwd=context.workdir,
             keep_bytes=KEEP_BYTES,
         )
@@ -118,15 +120,21 @@ class ProgramRun:
         watcher = threading.Thread(target=self._watch, name="program-watcher", daemon=True)
         watcher.start()
         try:
-            return context.sandbox.run(command, observe=observe)
+            completed = context.sandbox.run(command, observe=observe)
+            return replace(completed, timed_out=True) if self._timed_out else completed
         finally:
             self._exited.set()
             self._wake.set()
             watcher.join()
 
     def _watch(self) -> None:
-        over = self._context.recorder.over
-        while not self._wake.wait(SCAN_SEC):
+        over, time_left = self._context.recorder.over, self._context.time_left
+        while not self._wake.wait(min(SCAN_SEC, max(time_left(), 0.0))):
+            if time_left() <= 0:
+                # `Session` ends the attempt with the wall-clock cap.
+                self._timed_out = True
+                kill_until(self._exited, self._context.sandbox)
+                return
             self.scan()
         if self._exited.is_set():
             return

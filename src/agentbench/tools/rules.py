@@ -63,6 +63,8 @@ class Caps:
     """The whole cost cap, which messages state."""
     wall_sec: float = 1800.0
     tool_timeout_sec: float = 120.0
+    pause_sec: float = 0.0
+    """How long the wall clock may stop because a model is unavailable."""
 
 
 @dataclass(frozen=True, slots=True)

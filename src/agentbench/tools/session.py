@@ -274,7 +274,7 @@ class Session:
 
         result = self._for_agent(program.name, {"command": program.line, "env": " ".join(sorted(program.env))}, work)
         if result.timed_out and self._limits.waited_for_model:
-            # The sandbox's own clock does not stop, so the program did not have all its time.
+            # Waiting took longer than the sandbox allows for, so the program did not have all its time.
             raise self._limits.model_unavailable("out of time after waiting for a model that was unavailable")
         return result
 

@@ -64,7 +64,8 @@ class Attempt(ABC):
         task = row.task
         rules = rules_for(task.task, max_steps=row.configuration.max_steps)
         self.rates = Rates.of(lab.models.prices)
-        caps = replace(rules.caps, budget=priced(rules.caps.budget, self.rates))
+        pause_sec = 0.0 if row.configuration.value("model") is None else lab.models.patience_sec
+        caps = replace(rules.caps, budget=priced(rules.caps.budget, self.rates), pause_sec=pause_sec)
         self.row = row
         self.lab = lab
         self.folder = folder
