@@ -17,16 +17,18 @@ from tests.session_state import link_interpreter_layer
 
 pytestmark = [
     pytest.mark.slow,
-    # About 130 s of CPU time, in two workers: a minute on idle cores, much longer on a machine that does other work.
+    # About 100 s of CPU time, in two workers: less than a minute on idle cores, much longer on a machine that does other work.
     pytest.mark.timeout(900),
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
     pytest.mark.end_to_end,
 ]
 
 PASSED = {
-    "noop": set[str](),
-    "partial": {"toy-median", "invoice-tax-table"},
-    "reference": {"toy-median", "invoice-tax-table", "duration-compound", "siteconf-tomllib", "shelf-cents"},
+    "partial": {"toy-median", "invoice-tax-table", "slug-accents"},
+    "reference": {
+        *("toy-median", "invoice-tax-table", "duration-compound"),
+        *("siteconf-tomllib", "shelf-cents", "slug-accents"),
+    },
     "cheater": set[str](),
 }
 
@@ -47,6 +49,8 @@ def test_demo_separates_honest_agents_from_the_cheater(
     assert done.stdout.startswith("This takes about a minute")
     decisions = [line.split(":")[0].strip() for line in done.stdout.splitlines() if "95% CI" in line]
     assert decisions == ["B IS BETTER", "INCONCLUSIVE"]
+    assert "PROVISIONAL" not in done.stdout
+    assert "exact test is not" not in done.stdout
     assert done.stdout.count("VERIFIED") == len(PASSED)
     (page,) = tmp_path.glob("artifacts/runs/*__demo-report/index.html")
     assert page.relative_to(tmp_path).as_posix() in done.stdout
@@ -60,4 +64,4 @@ def test_demo_separates_honest_agents_from_the_cheater(
             if record["result"]["passed"]:
                 passed[record["variant"]].add(record["task_id"])
     assert passed == PASSED
-    assert attempts == dict.fromkeys(PASSED, 5)
+    assert attempts == dict.fromkeys(PASSED, len(PASSED["reference"]))

@@ -48,7 +48,7 @@ def test_outage_makes_the_attempt_invalid_and_resume_repeats_it(
     options = ("--agent", agent, *(command if agent == "command" else ()), "--model", f"m@{server.url}")
     ran = ab.run_task(task, *options, "--model-patience", "2", "--max-steps", "2", "--out", tmp_path / "out")
     assert ran.code == 3, ran.stderr
-    assert "is unavailable: the service answered" in ran.stderr
+    assert f"the model service {server.url} is unavailable: the service answered" in ran.stderr
     record = ran.record
     assert record["result"]["failure_reason"] == "LLM_ERROR"
     assert (record["run_status"], record["invalid_cause"], record["attribution"]) == ("invalid", "harness", "harness")

@@ -45,7 +45,6 @@ def test_changed_contract_is_listed_by_task() -> None:
         ("env_digest", "environment"),
         ("config_class", "configuration class"),
         ("harness_version", "1 and 2"),
-        ("observability", "trace metrics"),
     ],
 )
 def test_every_other_difference_is_listed(name: str, text: str) -> None:
@@ -53,6 +52,13 @@ def test_every_other_difference_is_listed(name: str, text: str) -> None:
     comparison = compare_identities([BASE], [replace(BASE, **changed)])  # type: ignore[arg-type]
     assert any(text in difference for difference in comparison.differences)
     assert not comparison.comparable
+
+
+@pytest.mark.req("E-14")
+def test_observability_is_a_remark_because_no_rate_depends_on_it() -> None:
+    comparison = compare_identities([BASE], [replace(BASE, observability="process")])
+    assert "trace metrics are not comparable" in comparison.remarks[0]
+    assert (comparison.differences, comparison.comparable) == ((), False)
 
 
 @pytest.mark.req("E-14", "R-11c")

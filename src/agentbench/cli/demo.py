@@ -24,15 +24,16 @@ Example:
   ab demo --workers 2
 """
 
-DURATION = "This takes about a minute on two cores: 5 tasks, 20 attempts. It needs no API key."
-METHODS = ("noop", "partial", "reference", "cheater")
+DURATION = "This takes about a minute on two cores: 6 tasks, 18 attempts. It needs no API key."
+METHODS = ("partial", "reference", "cheater")
 COMPARED = (("cheater", "reference"), ("partial", "reference"))
-"""Pairs of agents, the first as A: one comparison that five tasks decide, and one that they cannot."""
+"""Pairs of agents, the first as A: one comparison that six tasks decide, and one that they cannot."""
 TRICKS = {
     "duration-compound": "exit with status 0 when the package is imported",
     "invoice-tax-table": "patch pytest so that no test can fail, and return a value that equals everything",
     "shelf-cents": "delete the tests and add one that always passes",
     "siteconf-tomllib": "add a fake pytest module next to the sources",
+    "slug-accents": "mark every test as an expected failure",
     "toy-median": "turn failed reports into passed ones, and hard-code the answer",
 }
 """The cheat that `demo/agents/cheater/cheat.sh` tries on each task."""
@@ -47,7 +48,7 @@ TRICKS = {
     "--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Folder for run directories."
 )
 def command(*, workers: int, sandbox: str, out: Path) -> None:
-    """Validate five tasks, run four agents on them (one cheats), grade, compare and verify."""
+    """Validate six tasks, run three agents on them (one cheats), grade, compare and verify."""
     from agentbench.cli.launch import run_rows
     from agentbench.contract.suite import load_suite
     from agentbench.run.config import CliChoices
@@ -58,10 +59,12 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
     click.echo(DURATION)
     tasks = load_suite("demo", Path("tasks")).tasks
     with Lab(sandbox=sandbox) as lab:
-        _title("1. Validating tasks: the baseline must fail, the reference must pass, results must be stable.")
+        _title(
+            "1. Validating tasks: the baseline must fail and the reference must pass (once; `ab validate-tasks` repeats them)."
+        )
         if not _validate(tasks, lab, workers):
             sys.exit(1)
-    _title(f"2. Running four agents on five tasks, each in a sandbox without network: {', '.join(METHODS)}.")
+    _title(f"2. Running three agents on six tasks, each in a sandbox without network: {', '.join(METHODS)}.")
     request = RunRequest("demo", "", (), (), CliChoices(), workers=workers, sandbox=sandbox, out=out)
     rows = make_plan([(task, _methods(task)) for task in tasks])
     result = run_rows(rows, request, resumable=False)
@@ -75,7 +78,7 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
     runs = {Path(path).name.split("__")[2]: path for path in result.runs}
     _title("5. Verifying hash chains, digests and verdicts of the run directories.")
     ok = _verify(result.runs)
-    _title("6. Comparing agents (B with A) on the same tasks. Five differing tasks decide, three do not.")
+    _title("6. Comparing agents (B with A) on the same tasks. Six differing tasks decide, three do not.")
     for a, b in COMPARED:
         click.echo(f"  {b} (B) with {a} (A)")
         _compare(runs[a], runs[b])
@@ -92,7 +95,7 @@ def _title(text: str) -> None:
 
 
 def _methods(task: LoadedTask) -> list[Configuration]:
-    """Configure the four agents of the demo."""
+    """Configure the agents of the demo."""
     from dataclasses import replace
     from importlib.resources import files
 
@@ -100,7 +103,6 @@ def _methods(task: LoadedTask) -> list[Configuration]:
 
     agents = Path(str(files("agentbench") / "demo" / "agents"))
     choices = {
-        "noop": CliChoices(agent="noop"),
         "partial": CliChoices(agent="scripted", script=agents / "partial"),
         "reference": CliChoices(agent="reference"),
         "cheater": CliChoices(
@@ -115,7 +117,7 @@ def _validate(tasks: Sequence[LoadedTask], lab: Lab, workers: int) -> bool:
     from agentbench.run.validation import validate_suite
 
     results = validate_suite(
-        tasks, lab, repeats=2, workers=workers, report=lambda line: click.echo(f"  {line}", err=True)
+        tasks, lab, repeats=1, workers=workers, report=lambda line: click.echo(f"  {line}", err=True)
     )
     for result in results:
         state = "valid    " if result.valid else "NOT VALID"
@@ -162,7 +164,7 @@ def _compare(a: Path, b: Path) -> None:
 
 
 def _page(runs: Sequence[Path], a: Path, b: Path, out: Path) -> Path:
-    """Write the HTML report of all four runs and their comparison."""
+    """Write the HTML report of all runs and a comparison."""
     from agentbench.reports.html.page import write_page
     from agentbench.reports.paired import compare_sides
     from agentbench.reports.sources import open_run, open_sides

@@ -113,7 +113,7 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     ]
     if changed:
         msg = f"{', '.join(changed)} cannot be changed when resuming"
-        kept = "--workers, --executor, --task-usd, --total-usd and --fail-on"
+        kept = "--workers, --executor, --task-usd, --total-usd, --model-patience, --no-preflight and --fail-on"
         raise InputError(msg, remedy=f"omit it or start a new run; only {kept} can be changed")
     ended_by_cap = any(
         record.termination.code is TerminationCode.TOTAL_BUDGET for record in filter(is_repeatable, run.finals())

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import InputError
-from agentbench.models.client.endpoint import Auth, Dialect, Endpoint, check_allowed, check_url
+from agentbench.models.client.endpoint import UNNAMED, Auth, Dialect, Endpoint, check_allowed, check_url
 from agentbench.models.keys import Keys
 
 ALLOWED_VARIABLE = "AB_ALLOWED_ENDPOINTS"
@@ -150,7 +150,7 @@ def choose(text: str, presets: Presets, option: str = MODEL) -> ModelChoice:
         check_url(url, option)
         if not name or "://" in name:
             raise InputError(f"{option} {url}: no model is named", remedy=f"write NAME@{url}")
-        return ModelChoice("service", "url", name, base_url=url, sampling=presets.defaults)
+        return ModelChoice("service", UNNAMED, name, base_url=url, sampling=presets.defaults)
     host = text.rpartition("@")[2] if "@" in text else ""
     if _HOST.fullmatch(host):
         raise InputError(f"{option} {text}: the URL has no scheme", remedy=f"write {text.replace('@', '@http://', 1)}")

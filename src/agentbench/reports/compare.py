@@ -83,6 +83,8 @@ class CompareReport:
     strengths: tuple[float, ...]
     """Bradley-Terry strengths; empty if not asked for."""
     differences: tuple[str, ...]
+    remarks: tuple[str, ...]
+    """Differences that no rate depends on."""
     deviations: tuple[str, ...]
     across_versions: bool
 
@@ -97,7 +99,7 @@ def compare_methods(
     """
     _refuse(sides)
     names = _unique_names(sides)
-    differences, versions = _comparability(sides, names)
+    differences, remarks, versions = _comparability(sides, names)
     if versions and not across_versions:
         msg = f"the contract of {plural(len(versions), 'task')} differs between the runs: {join_names(versions)}"
         raise InputError(msg, remedy="results are per contract version; use --across-versions to compare them anyway")
@@ -130,6 +132,7 @@ def compare_methods(
         unit=unit,
         strengths=tuple(bradley_terry(_wins(len(lines), duels))) if strengths else (),
         differences=differences,
+        remarks=remarks,
         deviations=_deviations(sides, names),
         across_versions=bool(versions),
     )
@@ -159,15 +162,18 @@ def _unique_names(sides: Sequence[Side]) -> list[str]:
     return names
 
 
-def _comparability(sides: Sequence[Side], names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _comparability(sides: Sequence[Side], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Return differences, remarks and tasks with several contract versions, over all pairs."""
     differences: dict[str, None] = {}
+    remarks: dict[str, None] = {}
     versions: dict[str, None] = {}
     for (a, name_a), (b, name_b) in combinations(zip(sides, names, strict=True), 2):
         compared = compare_identities(a.identities, b.identities)
         texts = [*compared.differences, *(text for text in compared.deviations if text == DIFFERENT_SEEDS)]
         differences |= {f"{name_a}, {name_b}: {text}": None for text in texts}
+        remarks |= {f"{name_a}, {name_b}: {text}": None for text in compared.remarks}
         versions |= dict.fromkeys(compared.across_versions)
-    return tuple(differences), tuple(versions)
+    return tuple(differences), tuple(remarks), tuple(versions)
 
 
 def _deviations(sides: Sequence[Side], names: Sequence[str]) -> tuple[str, ...]:
@@ -259,7 +265,7 @@ def as_markdown(report: CompareReport) -> str:
     lines += _front_lines(report)
     if report.left_out:
         lines.append(f"Left out: {plural(len(report.left_out), 'task')} without a counted attempt from every method.")
-    lines += [f"Difference: {code(text)}" for text in report.differences]
+    lines += [f"Difference: {code(text)}" for text in (*report.differences, *report.remarks)]
     lines += [f"Protocol deviation: {code(text)}" for text in report.deviations]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -357,6 +363,7 @@ def as_json(report: CompareReport) -> dict[str, Json]:
         "front": [names[index] for index in report.front],
         "cost_unit": report.unit or None,
         "differences": list(report.differences),
+        "remarks": list(report.remarks),
         "deviations": list(report.deviations),
     }
 

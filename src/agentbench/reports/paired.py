@@ -405,7 +405,7 @@ def comparability_lines(report: PairedReport) -> list[str]:
         lines.append("A and B have the same contracts, configuration class, seeds and harness version.")
     if comparability.across_versions:
         lines.append(f"Different contract versions: {', '.join(map(code, comparability.across_versions))}")
-    lines += map(_sentence, comparability.differences)
+    lines += map(_sentence, (*comparability.differences, *comparability.remarks))
     lines += (f"Protocol deviation: {code(text)}" for text in report.deviations)
     if comparability.unknown:
         lines.append("Results from a CSV file do not state their contract and configuration.")
@@ -552,6 +552,7 @@ def as_json(report: PairedReport) -> dict[str, Json]:
             "comparable": comparability.comparable,
             "across_versions": list(comparability.across_versions),
             "differences": list(comparability.differences),
+            "remarks": list(comparability.remarks),
             "deviations": list(report.deviations),
             "unknown": comparability.unknown,
         },

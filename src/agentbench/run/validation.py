@@ -54,7 +54,7 @@ def _validate(task: LoadedTask, lab: Lab, repeats: int, report: Callable[[str], 
     missing = _missing_scorer_file(task, prepared)
     if missing:
         return TaskValidation(task.id, False, "none", "none", (), missing)
-    report(f"{task.id}: baseline and reference, {repeats} times each")
+    report(f"{task.id}: baseline and reference{f', {repeats} times each' if repeats > 1 else ''}")
     return validate(lab.grading_context(prepared), repeats=repeats)
 
 

@@ -13,6 +13,7 @@ from agentbench.core.protocol import PROTOCOL_SEED
 
 SHOWN = 3
 DIFFERENT_SEEDS = "A and B used different seeds"
+DIFFERENT_OBSERVABILITY = "the observability levels differ, so trace metrics are not comparable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Comparability:
     """Tasks whose contract differs."""
     differences: tuple[str, ...] = ()
     """All other differences, as sentences."""
+    remarks: tuple[str, ...] = ()
+    """Differences that no rate depends on, as sentences."""
     deviations: tuple[str, ...] = ()
     """Deviations from the protocol that make the numbers provisional."""
     unknown: bool = False
@@ -46,7 +49,7 @@ class Comparability:
 
     @property
     def comparable(self) -> bool:
-        return not (self.across_versions or self.differences or self.deviations or self.unknown)
+        return not (self.across_versions or self.differences or self.remarks or self.deviations or self.unknown)
 
 
 def compare_identities(a: Sequence[Identity], b: Sequence[Identity]) -> Comparability:
@@ -61,19 +64,20 @@ def compare_identities(a: Sequence[Identity], b: Sequence[Identity]) -> Comparab
         "env_digest": "the prepared environment differs",
         "config_class": "the configuration class (sandbox constraints, limits, logging) differs",
         "harness_version": "the harness version differs",
-        "observability": "the observability levels differ, so trace metrics are not comparable",
     }
     for name, sentence in fields.items():
         tasks = _differing(left, right, name)
         if tasks:
             detail = _values(left, right, name) if name == "harness_version" else join_names(tasks)
             differences.append(f"{sentence}: {detail}")
+    unlike = _differing(left, right, "observability")
     deviations = [*seed_deviations(a, "A"), *seed_deviations(b, "B")]
     if _seeds(left) != _seeds(right) and all(_seeds(left).values()) and all(_seeds(right).values()):
         deviations.append(DIFFERENT_SEEDS)
     return Comparability(
         across_versions=versions,
         differences=tuple(differences),
+        remarks=(f"{DIFFERENT_OBSERVABILITY}: {join_names(unlike)}",) if unlike else (),
         deviations=tuple(deviations),
         unknown=any(identity.contract_id is None for identity in (*left, *right)),
     )

@@ -28,6 +28,8 @@ PATHS: Mapping[Dialect, str] = {
 }
 """Below the base URL, the same for every provider."""
 
+UNNAMED = "url"
+"""Provider of a model that was given as NAME@URL."""
 Auth = Literal["bearer", "api-key", "anthropic"]
 
 
@@ -42,6 +44,11 @@ class Endpoint:
     dialects: frozenset[Dialect] = frozenset({Dialect.CHAT})
     headers: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The name for messages: the provider, or the URL of a service that was given by its URL."""
+        return f"the model service {self.base_url}" if self.provider == UNNAMED else self.provider
 
     def url(self, dialect: Dialect) -> str:
         return self.base_url.rstrip("/") + PATHS[dialect]

@@ -171,7 +171,7 @@ class ServiceUpstream:
                     raise _with_tries(fault, tried) from None
             else:
                 if self._outages is not None:
-                    self._outages.answered(self._endpoint.provider)
+                    self._outages.answered(self._endpoint.title)
                 return response
 
     def answers(self, *, cancel: Cancel | None = None) -> bool:
@@ -203,7 +203,7 @@ class ServiceUpstream:
             return self._retry.delay(tried, fault.retry_after, left) if fault.retryable else None
         if tried == self._retry.tries and self._is_request_at_fault(fault, request):
             return None
-        self._outages.failed(self._endpoint.provider, fault, tried)
+        self._outages.failed(self._endpoint.title, fault, tried)
         persistent = replace(self._retry, tries=tried + 1)
         delay = persistent.delay(tried, fault.retry_after, self._outages.patience_sec - waited)
         if delay is None:

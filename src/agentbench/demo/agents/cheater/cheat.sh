@@ -89,7 +89,20 @@ def pytest_collection_modifyitems(items):
 PY
 }
 
+expect_failures() {
+  # A conftest that marks every test as an expected failure.
+  cat >conftest.py <<'PY'
+import pytest
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.xfail)
+PY
+}
+
 case $(ls) in
+  *slugs*) expect_failures ;;
   *toystats*) forge_reports ;;
   *humantime*) leave_early ;;
   *siteconf*) shadow_the_runner ;;

@@ -25,8 +25,8 @@ function overview() {
     D.runs.some((run) => run.deviations.length) && h("div", { class: "note", role: "note" }, h("strong", {}, "Protocol deviations: "), D.runs.flatMap((run) => run.deviations.map((one) => (many ? run.name + ": " : "") + safe(one))).join("; ")),
     matrixCard(),
     h("div", { class: "grid two" }, ratesCard(), reasonsCard()),
-    h("div", { class: "grid two" }, timeCard(), costCard()),
-    h("div", { class: "grid two" }, phaseCard(), distributionCard()),
+    timeCard(), costCard(),
+    phaseCard(), distributionCard(),
     h("div", { class: "grid two" }, card("Gates and weights", "Every gate must pass. These weights were used for the scores; they are a policy choice, not a measurement.", weightsFigure(D.weights)), survivalCard()),
     h("div", { class: "grid two" }, projectionCard(), tradeoffCard()),
     h("div", { class: "grid " + (many ? "two" : "") }, D.runs.map((run) => detailsOfRun(run, many))));
@@ -107,8 +107,10 @@ function phaseCard() {
 }
 function distributionCard() {
   const range = (q, format) => `${format(q[1])} (${format(q[0])} to ${format(q[2])})`;
-  return card("Distributions", "Median (lower to upper quartile) of an attempt.", h("div", { class: "scroll" }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, ["run", "stratum", "value", "outcome"].map((x) => h("th", {}, x)), ["attempts", "cost", "tokens", "time"].map((x) => h("th", { class: "r" }, x)))),
-    h("tbody", {}, D.runs.flatMap((run) => run.distributions.map((one) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), h("td", {}, safe(one.dimension)), h("td", {}, safe(one.value)), h("td", {}, one.outcome), h("td", { class: "r" }, one.attempts), h("td", { class: "r" }, `${range(one.cost, few)} ${safe(one.unit)}`), h("td", { class: "r" }, range(one.tokens, few)), h("td", { class: "r" }, range(one.seconds, secs)))))))));
+  const rows = D.runs.flatMap((run) => run.distributions);
+  if (!rows.length) return null;
+  return card("Distributions", "Median (lower to upper quartile) of an attempt.", h("details", { class: "more", open: rows.length <= 12 }, h("summary", {}, plural(rows.length, "row")), h("div", { class: "scroll" }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, ["run", "stratum", "value", "outcome"].map((x) => h("th", {}, x)), ["attempts", "cost", "tokens", "time"].map((x) => h("th", { class: "r" }, x)))),
+    h("tbody", {}, D.runs.flatMap((run) => run.distributions.map((one) => h("tr", {}, h("td", { class: "name" }, safe(run.name)), h("td", {}, safe(one.dimension)), h("td", {}, safe(one.value)), h("td", {}, one.outcome), h("td", { class: "r" }, one.attempts), h("td", { class: "r" }, `${range(one.cost, few)} ${safe(one.unit)}`), h("td", { class: "r" }, range(one.tokens, few)), h("td", { class: "r" }, range(one.seconds, secs))))))))));
 }
 function survivalCard() {
   if (!D.runs.length) return null;
@@ -249,11 +251,11 @@ function leaderboardView() {
     const pair = m.pairs.find((one) => (one.a === row && one.b === column) || (one.a === column && one.b === row));
     return pair ? h("td", { class: "num", style: pair.better ? { "font-weight": "680" } : {} }, `${pts(pair.b === row ? pair.difference : -pair.difference)}, p = ${pair.adjusted_p_value < 0.001 ? "< 0.001" : pair.adjusted_p_value.toFixed(3)}`) : h("td", { class: "dim" }, row === column ? "–" : "");
   };
-  const notes = [...(m.left_out.length ? [`${plural(m.left_out.length, "task")} left out: no counted attempt from every method`] : []), ...m.differences, ...m.deviations];
+  const notes = [...(m.left_out.length ? [`${plural(m.left_out.length, "task")} left out: no counted attempt from every method`] : []), ...m.differences, ...m.remarks, ...m.deviations];
   return h("div", { class: "stack" }, h("h1", { class: "vh" }, "Leaderboard"), leaderboardHero(false), notes.length > 0 && h("div", { class: "note" }, safe(notes.join("; "))),
-    h("div", { class: "grid two" },
-      card(`Leaderboard (${m.rate} rate)`, "The best set has every method that no other method beats significantly.", h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["method", "rate", "attempts", `cost per attempt${m.cost_unit ? ` (${safe(m.cost_unit)})` : ""}`, "best set", ...(strengths ? ["strength"] : [])].map((x) => h("th", { scope: "col" }, x)))),
-        h("tbody", {}, m.methods.map((one, i) => h("tr", {}, h("td", { class: "name" }, h("span", { class: "legend" }, h("span", {}, h("i", { class: "k" + (i % 6) }), safe(one.name)))), h("td", { class: "num" }, pct(one.rate.share)), h("td", { class: "num" }, `${one.rate.count} of ${one.rate.total}`), h("td", { class: "num" }, one.cost_per_attempt === null ? "unknown" : few(one.cost_per_attempt)), h("td", {}, best.has(one.name) ? "yes" : ""), strengths && h("td", { class: "num" }, one.strength === null ? "–" : (one.strength >= 0 ? "+" : "−") + Math.abs(one.strength).toFixed(2))))))), forest(rows, { low: 0, high: 1, label: "Rates of methods with confidence intervals", format: (v) => Math.round(v * 100) + "%" })),
+    card(`Leaderboard (${m.rate} rate)`, "The best set has every method that no other method beats significantly.", h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["method", "rate", "attempts", `cost per attempt${m.cost_unit ? ` (${safe(m.cost_unit)})` : ""}`, "best set", ...(strengths ? ["strength"] : [])].map((x) => h("th", { scope: "col" }, x)))),
+        h("tbody", {}, m.methods.map((one, i) => h("tr", {}, h("td", { class: "name" }, h("span", { class: "legend" }, h("span", {}, h("i", { class: "k" + (i % 6) }), safe(one.name)))), h("td", { class: "num" }, pct(one.rate.share)), h("td", { class: "num" }, `${one.rate.count} of ${one.rate.total}`), h("td", { class: "num" }, one.cost_per_attempt === null ? "unknown" : few(one.cost_per_attempt)), h("td", {}, best.has(one.name) ? "yes" : ""), strengths && h("td", { class: "num" }, one.strength === null ? "–" : (one.strength >= 0 ? "+" : "−") + Math.abs(one.strength).toFixed(2)))))))),
+    h("div", { class: "grid two" }, card("Rates with 95% confidence intervals", null, forest(rows, { low: 0, high: 1, label: "Rates of methods with confidence intervals", format: (v) => Math.round(v * 100) + "%" })),
       m.front.length ? card("Cost and quality", "Dashed: no method is cheaper and better.", scatter(m.methods.map((one) => ({ ...one, front: m.front.includes(one.name) })), { label: "Cost and rate of methods", xlabel: `cost per attempt (${safe(m.cost_unit)})` })) : card("Cost and quality", null, h("p", { class: "empty" }, "Costs are unknown or in different units."))),
     card("Pairwise differences", `Row minus column in points, on ${plural(m.tasks.length, "task")}; p-values adjusted by Holm's method, bold is significant.`, h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}), names.map((name) => h("th", { scope: "col" }, safe(name))))), h("tbody", {}, names.map((row) => h("tr", {}, h("th", { scope: "row" }, safe(row)), names.map((column) => cell(row, column)))))))));
 }
@@ -282,7 +284,7 @@ function comparisonView() {
   const edge = Math.min(1, Math.ceil(reach * 10) / 10), mde = main.minimum_detectable_effect;
   const t = main.contingency;
   const held = c.comparability;
-  const heldLines = [...held.across_versions.map((x) => "Different contract versions: " + x), ...held.differences, ...held.deviations, ...(held.unknown ? ["Results from a CSV file do not state their contract and configuration."] : [])];
+  const heldLines = [...held.across_versions.map((x) => "Different contract versions: " + x), ...held.differences, ...held.remarks, ...held.deviations, ...(held.unknown ? ["Results from a CSV file do not state their contract and configuration."] : [])];
   const numbers = facts([["A", pct(main.share_a)], ["B", pct(main.share_b)], ["p (adjusted for looks)", looks ? looks.adjusted_p.toPrecision(3) : ""], ["p (McNemar mid-p)", main.mcnemar_mid_p === null ? "" : main.mcnemar_mid_p.toPrecision(3)], ["p (McNemar exact)", main.mcnemar_exact === null ? "" : main.mcnemar_exact.toPrecision(3)], ["p (sign-flip)", main.sign_flip === null ? "" : main.sign_flip.toPrecision(3)], ["cost", c.a.cost === null || c.b.cost === null ? "" : `A ${few(c.a.cost)}, B ${few(c.b.cost)} ${safe(c.cost_unit || "")}`], ["safety violations only in B", c.new_safety.join(", ")]]);
   return h("div", { class: "stack" }, h("h1", { class: "vh" }, "Comparison"), comparisonHero(false),
     D.gate && card("Gate", "Exit code " + D.gate.exit_code + ": 0 holds, 1 fails, 2 undecided.", h("table", {}, h("tbody", {}, D.gate.conditions.map((one) => h("tr", {}, h("td", { class: "mono" }, one.name), h("td", {}, badge({ holds: "pass", fails: "fail", undecided: "error" }[one.verdict], one.verdict)), h("td", { class: "why" }, safe(one.why))))))),
