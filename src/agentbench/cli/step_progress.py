@@ -10,7 +10,7 @@ from typing import Self
 from agentbench.cli.progress import LiveLine
 
 _TICK_SEC = 1.0
-_LINE_SEC = 15.0
+_LINE_SEC = 30.0
 """Shortest time between two lines about the status if stderr is not a terminal."""
 
 
