@@ -35,6 +35,8 @@ _VARYING: tuple[tuple[str, str], ...] = (
     (r"\befficiency \d\.\d\d", "efficiency <n>"),
     (r"(?m)^(score +)\d\.\d+", r"\1<n>"),
     (r"\bpython \d+\.\d+\.\d+", "python <version>"),
+    # How often a harvest prints its status depends on the speed of the machine.
+    (r"(?m)^\d+ of \d+ accepted, \d+ of \d+ run · .*\n", ""),
     # Which tests become decoys is random, so the number of findings about a cheat varies.
     (r"reported as passed \(\d+ findings\)", "reported as passed (<n> findings)"),
     # A headline is cut to a width, so how much of the remedy is left depends on the length of the path.
