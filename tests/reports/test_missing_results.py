@@ -102,3 +102,10 @@ def test_the_only_attempt_of_a_run_is_shown_in_full_if_interrupted(tmp_path: Pat
     meta = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**meta, "variant": "baseline", "order": [["t0", "baseline", 1]]}))
     assert first_line("show", run).startswith("INVALID INTERRUPTED")
+
+
+def test_attempts_that_a_stopping_rule_leaves_out_are_not_missing(tmp_path: Path) -> None:
+    run = planned(tmp_path / "run", [record(task) for task in TASKS[:3]])
+    meta = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**meta, "request": {"stop_when": "decided"}}))
+    assert "INCOMPLETE" not in ab("report", "summary", run)

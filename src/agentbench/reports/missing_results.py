@@ -44,11 +44,17 @@ def missing_results(meta: Mapping[str, Json], rows: Sequence[Row]) -> MissingRes
     """Compare the attempts of a run with its plan. None if none is missing, or `run.json` has no plan."""
     planned = _planned(meta)
     ended = {(row.task, row.variant, row.repeat): row.ending for row in rows}
-    counts = Counter({_NOT_FINISHED: len(planned - ended.keys())})
+    # A stopping rule leaves planned attempts out; its own report says whether it has decided.
+    counts = Counter({_NOT_FINISHED: 0 if _stops_early(meta) else len(planned - ended.keys())})
     counts.update(
         ending.replace("_", " ") for key, ending in ended.items() if key in planned and ending in REPEATED_ON_RESUME
     )
     return MissingResults(len(planned), dict(+counts)) if counts.total() else None
+
+
+def _stops_early(meta: Mapping[str, Json]) -> bool:
+    request = meta.get("request")
+    return isinstance(request, Mapping) and request.get("stop_when") is not None
 
 
 def _planned(meta: Mapping[str, Json]) -> set[tuple[Json, ...]]:
