@@ -3,6 +3,8 @@
 
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin
+# Without bytecode, every process would compile the harness and its libraries again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test check docs bench bench-peers soak honest redteam sequential conformance validate-suites wheel clean
 
