@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentbench.cli.interrupts import graceful_interrupts, saving
-from agentbench.cli.options import RunOptions
+from agentbench.cli.options import RunOptions, store_options
 from agentbench.cli.output import print_result, print_resume_command, print_unfinished
 from agentbench.cli.progress import Progress
 from agentbench.cli.stopping import running_rule
@@ -62,6 +62,7 @@ def make_request(
         model_patience=options["model_patience"],
         preflight=options["preflight"],
         out=options["out"],
+        store=store_options(options),
     )
 
 

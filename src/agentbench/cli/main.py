@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "agentbench.cli.validate_tasks",
         "Check that baselines fail, references pass and results are stable.",
     ),
+    "vault": ("agentbench.cli.vault", "Read, rotate or destroy originals of redacted text."),
     "verify": ("agentbench.cli.verify", "Verify a run's hash chains, digests and verdicts."),
 }
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 import click
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from agentbench.run.config import CliChoices
+    from agentbench.run.evidence import StoreOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -166,6 +167,25 @@ run_options = stack(
         show_default=True,
         help="Number of judgements per attempt.",
     ),
+    click.option(
+        "--evidence",
+        type=click.Choice(["full", "redacted", "digest"]),
+        help="Text in the evidence: full (only keys and declared secrets are redacted), redacted (also secrets of "
+        "repositories), digest (digests and lengths instead of text) [default: redacted].",
+    ),
+    click.option(
+        "--vault-recipient",
+        "vault_recipients",
+        multiple=True,
+        metavar="AGE",
+        help="Keep originals of redacted text, encrypted for this recipient (age1…); can be repeated "
+        "[default: $AB_VAULT_RECIPIENTS].",
+    ),
+    click.option(
+        "--vault-passphrase",
+        is_flag=True,
+        help="Keep originals, encrypted with $AB_VAULT_PASSPHRASE or one to be asked.",
+    ),
     click.option("--max-steps", type=click.IntRange(1), help="Maximum number of tool calls."),
     click.option("--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts per task."),
     click.option(
@@ -215,6 +235,9 @@ class RunOptions(TypedDict):
     lenient: bool
     judge_model: str | None
     judge_repeats: int
+    evidence: Literal["full", "redacted", "digest"] | None
+    vault_recipients: tuple[str, ...]
+    vault_passphrase: bool
     repeats: int
     seed: int
     workers: int
@@ -246,6 +269,7 @@ def cli_choices(options: RunOptions) -> CliChoices:
         agent_command=options["agent_command"],
         agent_files=options["agent_files"] and options["agent_files"].absolute(),
         script=options["script"] and options["script"].absolute(),
+        evidence=options["evidence"],
     )
     if choices.agent == "command" and not choices.agent_command:
         raise InputError("--agent command needs --agent-command")
@@ -254,6 +278,33 @@ def cli_choices(options: RunOptions) -> CliChoices:
     if choices.agent_files and not choices.agent_files.is_dir():
         raise InputError(f"--agent-files {choices.agent_files} is not a folder")
     return choices
+
+
+def store_options(options: RunOptions) -> StoreOptions:
+    """Return the restricted store of the run, with recipients or a passphrase from the environment if none are given.
+
+    Raises:
+        InputError: a recipient is invalid.
+    """
+    import os
+
+    from agentbench.core.errors import InputError
+    from agentbench.run.evidence import PASSPHRASE, StoreOptions
+
+    named = os.environ.get("AB_VAULT_RECIPIENTS", "").replace(",", " ").split()
+    recipients = options["vault_recipients"] or (() if options["vault_passphrase"] else tuple(named))
+    if recipients and options["vault_passphrase"]:
+        raise InputError("--vault-recipient and --vault-passphrase cannot be combined")
+    passphrase = "" if recipients else os.environ.get(PASSPHRASE, "")
+    if not recipients and not passphrase and not options["vault_passphrase"]:
+        return StoreOptions()
+    from agentbench.vault.age import check_recipient
+    from agentbench.vault.store import store_folder
+
+    checked = tuple(map(check_recipient, recipients))
+    if not checked and not passphrase:
+        passphrase = click.prompt("Passphrase for the originals", hide_input=True, confirmation_prompt=True, err=True)
+    return StoreOptions(str(store_folder(options["out"]).absolute()), checked, passphrase)
 
 
 def _with_found_run(model: str | None) -> str | None:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import RUN, json_option
+from agentbench.cli.options import FILE, RUN, json_option
 
 if TYPE_CHECKING:
+    from agentbench.record.run_directory import RunDirectory
     from agentbench.record.schema import AttemptRecord
+    from agentbench.run.originals import Originals
     from agentbench.run.replay import Replay
 
 EXIT_UNDECIDED = 2
@@ -37,11 +39,15 @@ If the run directory was altered, the line begins with ALTERED and the exit code
     show_default=True,
     help="Sandbox backend for grading; recorded uses that of the run.",
 )
+@click.option(
+    "--key", type=FILE, help="Key of the restricted store, for text that the run does not contain (see `ab vault`)."
+)
 @json_option
-def command(run: Path, task_id: str | None, sandbox: str, as_json: bool) -> None:
+def command(run: Path, task_id: str | None, sandbox: str, key: Path | None, as_json: bool) -> None:
     """Grade the recorded patches again on the same base repositories.
 
-    Needs neither a model nor the task folder, so it works on a run directory copied from another machine.
+    Needs neither a model nor the task folder, so it works on a run directory copied from another machine. A run that
+    keeps digests instead of text needs the key of its restricted store; the access is logged.
     """
     from agentbench.record.audit import verify_run
     from agentbench.record.recompute import recompute
@@ -50,6 +56,7 @@ def command(run: Path, task_id: str | None, sandbox: str, as_json: bool) -> None
     from agentbench.run.replay import replay_run
 
     directory = RunDirectory.open(run)
+    originals = _originals(directory, key)
     audit = verify_run(directory.path, recompute=recompute)
     altered = str(audit.problems[0]) if audit.decision == "altered" else ""
     chosen = _recorded(directory.path) if sandbox == "recorded" else sandbox
@@ -58,11 +65,26 @@ def command(run: Path, task_id: str | None, sandbox: str, as_json: bool) -> None
         click.echo(f"Replaying {record.task_id} · {record.variant} · repeat {record.repeat}", err=True)
 
     with Lab(sandbox=chosen) as lab:
-        replays = tuple(replay_run(directory, lab, task_id=task_id, report=show))
+        replays = tuple(replay_run(directory, lab, task_id=task_id, originals=originals, report=show))
     click.echo(_as_json(run, replays, altered) if as_json else _as_text(replays, altered))
     code = 1 if altered else _exit_code(replays)
     if code:
         raise click.exceptions.Exit(code)
+
+
+def _originals(run: RunDirectory, key: Path | None) -> Originals | None:
+    """Open the restricted store with a key, or with the passphrase in the environment if that protects it."""
+    import os
+
+    from agentbench.run.evidence import PASSPHRASE
+
+    evidence = run.meta.get("evidence")
+    by_passphrase = isinstance(evidence, dict) and evidence.get("passphrase") and os.environ.get(PASSPHRASE)
+    if key is None and not by_passphrase:
+        return None
+    from agentbench.cli.vault import open_originals
+
+    return open_originals(run.path, "replay", key)
 
 
 def _recorded(path: Path) -> str:

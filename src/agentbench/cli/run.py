@@ -109,7 +109,7 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     changed += [
         option
         for option, name in _given_options().items()
-        if name in _SELECTION | STOP_NAMES or _value(given, name) != _value(request, name)
+        if name in _FIXED | STOP_NAMES or _value(given, name) != _value(request, name)
     ]
     if changed:
         msg = f"{', '.join(changed)} cannot be changed when resuming"
@@ -151,8 +151,8 @@ _FREE = frozenset(
     }
 )
 """Options that may differ when a run is resumed: they change its speed, its end or its output, not what attempts do."""
-_SELECTION = frozenset({"tasks", "strata", "failed_of", "limit"})
-"""Options that select tasks. A resumed run has the tasks that it started with."""
+_FIXED = frozenset({"tasks", "strata", "failed_of", "limit", "vault_recipients", "vault_passphrase"})
+"""Options that a resumed run never takes: it has the tasks and the evidence that it started with."""
 
 
 def _given_options() -> dict[str, str]:

@@ -119,7 +119,7 @@ def verify(
     from agentbench.signing.run_signature import State, verify_signature
     from agentbench.signing.trust import default_trust
 
-    report = verify_run(run, recompute=recompute, expect_head=expect_head)
+    report = _with_store_note(verify_run(run, recompute=recompute, expect_head=expect_head))
     if _may_stop(run, report):
         from agentbench.reports.stopping_audit import audit_stopping
 
@@ -154,6 +154,20 @@ def _trust(signed_by: str | None) -> Trust | None:
 def _is_folder_of_runs(folder: Path) -> bool:
     """Return whether this is a folder that can contain runs. All of them may have been removed."""
     return folder.is_dir() and not (folder / "run.json").exists() and not (folder / "events.jsonl").exists()
+
+
+def _with_store_note(report: RunReport) -> RunReport:
+    """Add a note about the restricted store, if the run has one."""
+    import dataclasses
+
+    from agentbench.core.errors import AgentBenchError
+    from agentbench.run.originals import store_note
+
+    try:
+        note = store_note(report.path)
+    except AgentBenchError:
+        return report  # `run.json` cannot be read, which the report says.
+    return dataclasses.replace(report, notes=(*report.notes, note)) if note else report
 
 
 def _counts(report: RunReport) -> str:

@@ -48,7 +48,7 @@ class EventSink(Protocol):
 
     def write(self, payload: Payload, actor: Actor = "harness", *, unless: Callable[[], bool] | None = None) -> int: ...
 
-    def excerpt(self, data: bytes, *, limit: int = LIMIT) -> Excerpt: ...
+    def excerpt(self, data: bytes, *, limit: int = LIMIT, original: bytes | None = None) -> Excerpt: ...
 
 
 class LogSink:
@@ -61,8 +61,8 @@ class LogSink:
     def write(self, payload: Payload, actor: Actor = "harness", *, unless: Callable[[], bool] | None = None) -> int:
         return self._log.append(payload, actor, unless=unless)
 
-    def excerpt(self, data: bytes, *, limit: int = LIMIT) -> Excerpt:
-        return take_excerpt(data, store=self._blobs, limit=limit)
+    def excerpt(self, data: bytes, *, limit: int = LIMIT, original: bytes | None = None) -> Excerpt:
+        return take_excerpt(data, store=self._blobs, limit=limit, original=original)
 
 
 class RequestObserver(Protocol):
@@ -106,6 +106,8 @@ class _Exchange:
     hold: Hold | None = None
     began: float = field(default_factory=time.monotonic)
     ended: bool = False
+    streamed: bytes | None = None
+    """The response as it was streamed, before redaction; None if it was not a stream."""
 
     @property
     def size(self) -> int:
@@ -245,7 +247,7 @@ class MeteredModel:
                 stated.see(event)
                 if event.data == DONE or event.event in LAST_EVENTS:
                     # Log before the client knows that the response is complete: it may disconnect right after.
-                    self._end(exchange, redact_stream(bytes(content), self._redact), usage(), None)
+                    self._end(exchange, self._redacted(exchange, bytes(content)), usage(), None)
                 # The client did not ask for the chunk that states the usage, and may not understand it.
                 if not (hide_usage and '"usage"' in event.data and event.object().get("choices") == []):
                     yield event
@@ -256,7 +258,11 @@ class MeteredModel:
             raise
         finally:
             if not exchange.ended:
-                self._end(exchange, redact_stream(bytes(content), self._redact), usage(), fault, late=late)
+                self._end(exchange, self._redacted(exchange, bytes(content)), usage(), fault, late=late)
+
+    def _redacted(self, exchange: _Exchange, content: bytes) -> bytes:
+        exchange.streamed = content
+        return redact_stream(content, self._redact)
 
     def _end(
         self, exchange: _Exchange, content: bytes, usage: TokenUsage, fault: ModelFault | None, *, late: bool = False
@@ -291,7 +297,7 @@ class MeteredModel:
                 LlmResponse(
                     request_id=exchange.request_id,
                     status=ABANDONED if late else OK if fault is None else label_of(fault),
-                    content=self._sink.excerpt(content),
+                    content=self._sink.excerpt(content, original=exchange.streamed),
                     prompt_tokens=usage.prompt,
                     completion_tokens=usage.completion,
                     cached_tokens=usage.cached,

@@ -162,11 +162,17 @@ class _AttemptAuditor:
             self.result.notes.append(f"{self.sealed.task_dir}: no manifest, so the verdict was not recomputed")
         if recompute and manifest and not self.result.problems:
             self.result.recomputed = 1
-            stored = StoredEvidence(self._blob_text, self.terms.rules, self.terms.reduced and bool(self.trace.blobs))
+            stored = StoredEvidence(self._blob_text, self.terms.rules, self._missing_text(manifest))
             recomputed = recompute(read_events(self.folder / EVENTS), manifest, self.record, stored)
             self.result.skipped = recomputed.skipped
             for difference in recomputed.differences:
                 self.report("inconsistent", EVENTS, f"differs from the recomputed decision: {difference}")
+
+    def _missing_text(self, manifest: Manifest) -> str:
+        """Return why the text that breakers and monitors saw is not in the folder; empty if it is."""
+        if manifest.protocol_manifest.planned.evidence.text == "digest":
+            return "the run keeps digests instead of text"
+        return "bulky evidence was deleted" if self.terms.reduced and self.trace.blobs else ""
 
     def _blob_text(self, name: str) -> str | None:
         data = content(self.folder / "blobs" / name) if name.isalnum() else None

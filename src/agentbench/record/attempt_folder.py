@@ -7,6 +7,7 @@
       logs/  agent/  diffs/  meta/  blobs/
       repo/            optional copy of the workspace; meta/workspace.json has its digest
       meta/record.json the record that the chain seals
+      meta/originals.json  what a restricted store keeps of this attempt, with salted digests; absent if it keeps nothing
       meta/files.json  every evidence file with its digest
 
 `tasks/<task_id>` is the first attempt at the first repeat; others are `tasks/<task_id>@r<repeat>` and, for retries,
@@ -30,6 +31,7 @@ from agentbench.record.manifest import Manifest, write_manifest
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.json_safe import valid_utf8
 from agentbench.trace.log import EventLog
+from agentbench.trace.originals import EvidenceText, Originals, of_file, withheld
 from agentbench.trace.redaction import Redactor
 
 EVENTS = "events.jsonl"
@@ -37,6 +39,7 @@ MANIFEST = "manifest.json"
 FINAL_PATCH = "diffs/final.patch"
 RECORD = "meta/record.json"
 FILES = "meta/files.json"
+ORIGINALS = "meta/originals.json"
 SUBFOLDERS = ("logs", "agent", "diffs", "meta")
 WORKSPACE = "repo"
 WORKSPACE_LIST = "meta/workspace.json"
@@ -74,6 +77,14 @@ class AttemptFolder:
     redact: Redactor | None = None
     run_id: str = ""
     study_id: str = ""
+    text: EvidenceText = "redacted"
+    originals: Originals | None = None
+    """Keeps text that is redacted or withheld; None if nobody does."""
+
+    @property
+    def withholds_text(self) -> bool:
+        """Whether the folder has digests instead of text."""
+        return self.originals is not None and self.originals.withhold
 
     @property
     def path(self) -> Path:
@@ -92,7 +103,7 @@ class AttemptFolder:
             raise RecordError.of("create", self.path, error) from error
 
     def open_log(self) -> EventLog:
-        return EventLog.create(self.path / EVENTS, redact=self.redact)
+        return EventLog.create(self.path / EVENTS, redact=self.redact, originals=self.originals)
 
     def reopen_log(self) -> EventLog:
         """Reopen the log of an attempt whose process died, so that it can be closed.
@@ -102,13 +113,13 @@ class AttemptFolder:
         self.make()
         if not (self.path / EVENTS).exists():
             return self.open_log()
-        log, torn = EventLog.reopen(self.path / EVENTS, redact=self.redact)
+        log, torn = EventLog.reopen(self.path / EVENTS, redact=self.redact, originals=self.originals)
         if torn:
             write_atomic(self.path / "meta/torn_line.bin", torn)
         return log
 
     def blobs(self) -> BlobStore:
-        return BlobStore(self.path / "blobs", redact=self.redact)
+        return BlobStore(self.path / "blobs", redact=self.redact, originals=self.originals)
 
     def write(self, name: str, data: bytes | str) -> str:
         """Write one file with secrets redacted, and return its path relative to the run directory.
@@ -117,10 +128,25 @@ class AttemptFolder:
             RecordError: the file cannot be written.
         """
         content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
-        return self.write_exact(name, self.redact.data(content) if self.redact else content)
+        return self.write_exact(name, self.evidence_of(name, content, self._redacted(content)))
+
+    def write_derived(self, name: str, data: bytes | str) -> str:
+        """Write one file that was made from the log as it is on disk, where text is withheld already."""
+        content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
+        return self.write_exact(name, self._redacted(content))
+
+    def evidence_of(self, name: str, exact: bytes, redacted: bytes) -> bytes:
+        """Return what may be written of a file, and have its original kept if that differs."""
+        shown = withheld(exact).encode() + b"\n" if self.withholds_text and exact else redacted
+        if self.originals is not None and shown != exact:
+            self.originals.keep(of_file(name), exact)
+        return shown
+
+    def _redacted(self, data: bytes) -> bytes:
+        return self.redact.data(data) if self.redact else data
 
     def write_exact(self, name: str, data: bytes) -> str:
-        """Write one file without redaction: for the patch, whose digest is part of the verdict."""
+        """Write one file as it is: for the patch, whose digest is part of the verdict."""
         target = self.path / name
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -144,6 +170,15 @@ class AttemptFolder:
     def write_manifest(self, manifest: Manifest) -> str:
         """Write `manifest.json` and return its SHA-256."""
         return write_manifest(self.path / MANIFEST, manifest, redact=self.redact)
+
+    def write_originals(self) -> None:
+        """Write the list of the originals that are kept of this attempt, if there are any."""
+        kept = {} if self.originals is None else self.originals.kept()
+        if kept:
+            places: dict[str, Json] = {
+                place: {"sha256": original.sha256, "bytes": original.bytes} for place, original in kept.items()
+            }
+            write_atomic(self.path / ORIGINALS, canonical({"originals": places, "schema_version": 1}) + b"\n")
 
     def evidence_bytes(self) -> int:
         """Return the size of the evidence so far."""

@@ -17,6 +17,7 @@ from agentbench.core.reasons import Observability
 from agentbench.record.durable import write_atomic
 from agentbench.record.schema import Part
 from agentbench.trace.json_safe import field_names, to_json
+from agentbench.trace.originals import EvidenceText
 from agentbench.trace.redaction import Redactor
 
 
@@ -157,6 +158,12 @@ class HeadroomPlan(Part):
     """The reserve in micro-units."""
 
 
+class EvidencePlan(Part):
+    """How the attempt treats text."""
+
+    text: EvidenceText = "redacted"
+
+
 class Planned(Part):
     repository: RepositoryPlan
     task: TaskIds
@@ -168,6 +175,8 @@ class Planned(Part):
     """Null in manifests of versions that recorded only the prices of tool calls."""
     headroom: HeadroomPlan | None = None
     """Null before the checks ran on the base repository, and in manifests of versions that reserved a fixed share."""
+    evidence: EvidencePlan = EvidencePlan.model_construct()
+    """`redacted` in manifests of versions without a choice."""
     entrypoints: Entrypoints
     sandbox: SandboxPlan
     environment: dict[str, str] = Field(default_factory=dict)
@@ -304,6 +313,15 @@ def read_manifest(path: Path) -> Manifest:
         raise RecordError.of("read", path, error) from error
     except (CanonicalError, ValidationError) as error:
         raise RecordError(f"{path} is not a manifest: {str(error).splitlines()[0]}") from error
+
+
+def evidence_text(folder: Path) -> EvidenceText:
+    """Return how the attempt in a folder treats text.
+
+    Raises:
+        RecordError: its manifest cannot be read.
+    """
+    return read_manifest(folder / "manifest.json").protocol_manifest.planned.evidence.text
 
 
 def indented_json(value: Json, redact: Redactor | None = None, names: frozenset[str] = frozenset()) -> bytes:

@@ -72,8 +72,8 @@ class StoredEvidence:
 
     blob: Callable[[str], str | None] = lambda _name: None
     rules: Callable[[str], RuleSet | None] = lambda _name: None
-    reduced: bool = False
-    """Blobs were deleted, so the text that monitors saw is missing."""
+    missing: str = ""
+    """Why the text that breakers and monitors saw is missing; empty if it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ def recompute_rules(events: Iterable[Event], plan: GuardPlan, stored: StoredEvid
         return Recomputed((*acts, str(error)))
     current = published_rules()
     rules = current if plan.monitors == current.digest else stored.rules(plan.monitors)
-    if stored.reduced:
-        return Recomputed(acts, "decisions of breakers and monitors: bulky evidence was deleted")
+    if stored.missing:
+        return Recomputed(acts, f"decisions of breakers and monitors: {stored.missing}")
     if rules is None:
         why = f"made with other rules ({plan.monitors[:19]}…, this version has {current.digest[:19]}…) that the run does not store"
         return Recomputed(acts, f"decisions of breakers and monitors: {why}")

@@ -21,6 +21,7 @@ from agentbench.record.attempt_folder import (
     FINAL_PATCH,
     MANIFEST,
     NOT_EVIDENCE,
+    ORIGINALS,
     RECORD,
     WORKSPACE,
     evidence_files,
@@ -28,7 +29,7 @@ from agentbench.record.attempt_folder import (
 from agentbench.trace.events import AttemptSealed, RunClosed, RunReduced
 from agentbench.trace.log import EventLog, read_events
 
-MINIMAL = frozenset({"task.yaml", MANIFEST, EVENTS, FINAL_PATCH, RECORD, FILES})
+MINIMAL = frozenset({"task.yaml", MANIFEST, EVENTS, FINAL_PATCH, RECORD, ORIGINALS, FILES})
 
 
 @dataclass(frozen=True, slots=True)

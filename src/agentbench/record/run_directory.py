@@ -31,6 +31,7 @@ from agentbench.record.schema import AttemptRecord, parse_record, record_sha256
 from agentbench.record.sealing import ClosedAttempt, close_attempt, closed_attempt
 from agentbench.trace.events import AttemptBegun, AttemptSealed, ComparisonDecided, RunClosed, RunOpened, RunResumed
 from agentbench.trace.log import EventLog, read_events
+from agentbench.trace.originals import EvidenceTerms
 from agentbench.trace.redaction import Redactor
 
 
@@ -40,6 +41,7 @@ class RunDirectory:
     def __init__(self, path: Path, meta: Mapping[str, Json], log: EventLog | None, redact: Redactor | None) -> None:
         self.path = path
         self.meta = meta
+        self.evidence = EvidenceTerms()
         self._log = log
         self._redact = redact
         self._lock = threading.Lock()
@@ -307,7 +309,13 @@ class RunDirectory:
 
     def _folder(self, begun: AttemptBegun) -> AttemptFolder:
         return AttemptFolder(
-            run=self.path, redact=self._redact, run_id=self.run_id, study_id=self.study_id, **begun.model_dump()
+            run=self.path,
+            redact=self._redact,
+            run_id=self.run_id,
+            study_id=self.study_id,
+            text=self.evidence.text,
+            originals=self.evidence.originals(begun.attempt_id),
+            **begun.model_dump(),
         )
 
     def _append(self, record: AttemptRecord) -> None:

@@ -39,6 +39,7 @@ def close_attempt(folder: AttemptFolder, log: EventLog, record: AttemptRecord) -
     record = _redacted(record, folder.redact).model_copy(update={"final": True, "trace_head": None})
     body = sealed_body(record)
     write_atomic(folder.path / RECORD, body)
+    folder.write_originals()
     files_sha256 = folder.seal_files()
     head = log.close(sha256_hex(body))
     return ClosedAttempt(record.model_copy(update={"trace_head": head}), log.count, files_sha256)

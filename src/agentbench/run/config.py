@@ -21,6 +21,7 @@ from agentbench.contract.problem import InvalidFileError
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.yaml_document import read_document
 from agentbench.core.errors import InputError
+from agentbench.trace.originals import EvidenceText
 
 Origin = Literal["cli", "variant", "task", "preset", "default"]
 
@@ -40,6 +41,11 @@ class ModelSettings(_Closed):
 
 class VariantLimits(_Closed):
     max_steps: int | None = None
+
+
+class VariantEvidence(_Closed):
+    text: EvidenceText | None = None
+    """`full`, `redacted` or `digest`, as with `--evidence`."""
 
 
 class VariantFile(_Closed):
@@ -65,6 +71,8 @@ class VariantFile(_Closed):
     """Caps of the agent."""
     options: dict[str, str] = {}
     """Options of the agent, as text."""
+    evidence: VariantEvidence = VariantEvidence.model_construct()
+    """What the run keeps of text."""
 
     @property
     def entrypoint(self) -> str:
@@ -95,6 +103,7 @@ class CliChoices:
     agent_command: str | None = None
     agent_files: Path | None = None
     script: Path | None = None
+    evidence: EvidenceText | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +131,7 @@ class Configuration:
     options: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of an agent that is a program."""
+    evidence: EvidenceText = "redacted"
 
     def value(self, name: str) -> str | float | None:
         """Return the value of a setting, or None if it has none."""
@@ -202,6 +212,7 @@ def resolve(task: LoadedTask, variant: VariantFile | None, cli: CliChoices) -> C
         prompt=variant.prompt if variant else None,
         options=variant.options if variant else {},
         env=variant.env if variant else {},
+        evidence=cli.evidence or (variant.evidence.text if variant else None) or "redacted",
     )
 
 

@@ -16,7 +16,8 @@ from agentbench.models.keys import Keys
 from agentbench.models.ledger import Account, Amount, Caps, Ledger
 from agentbench.models.presets import MODEL, ModelChoice, Presets, Sampling, bundled_presets
 from agentbench.policy.prices import MICRO, FallbackSchedule, Prices, parse_prices
-from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.attempt_folder import EVENTS, MANIFEST
+from agentbench.record.manifest import evidence_text
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.config import Configuration
@@ -187,6 +188,8 @@ def _recording(run: Path, row: PlanRow) -> Recording:
     folder = recorded_folder(run, row)
     if folder is None:
         raise InputError(f"{run} has no recorded attempt at task {row.task.id}, repeat {row.repeat}")
+    if (folder / MANIFEST).is_file() and evidence_text(folder) == "digest":
+        raise InputError(f"{run} keeps digests instead of text, so the answers of its model cannot be repeated")
     return read_recording(folder / EVENTS, BlobStore(folder / "blobs"))
 
 

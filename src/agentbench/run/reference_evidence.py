@@ -41,18 +41,21 @@ def write_evidence_of_reference(folder: AttemptFolder, context: GradingContext) 
     """
     data = context.reference_evidence.to_record(_sha256(context.loaded.reference_file))
     if data:
-        write_private(folder.path, REFERENCE, folder.redact.data(data) if folder.redact else data)
+        redacted = folder.redact.data(data) if folder.redact else data
+        write_private(folder.path, REFERENCE, folder.evidence_of(REFERENCE, data, redacted))
 
 
 def with_reference(
-    bundle: Bundle, folder: Path, decoys: list[RecordedDecoys], redact: Redactor
+    bundle: Bundle, data: bytes | None, decoys: list[RecordedDecoys], redact: Redactor
 ) -> tuple[LoadedTask, ReferenceEvidence]:
     """Return the packed task with its reference, if that is still in the task's folder, and the evidence for grading it again.
+
+    `data` is the content of the attempt's `meta/reference.json`, or None if it has none.
 
     Raises:
         InputError: the attempt was graded with decoys, and they cannot be had: neither recorded nor drawn again.
     """
-    recorded = _recorded(folder / REFERENCE, redact)
+    recorded = None if data is None else _recorded(data, redact)
     task = _with_reference(bundle, recorded)
     problems = [problem for check in decoys if (problem := _problem(recorded, check))]
     if problems and task.reference_file is None:
@@ -64,10 +67,10 @@ def with_reference(
     return task, ReferenceEvidence(None if problems else recorded)
 
 
-def _recorded(file: Path, redact: Redactor) -> RecordedEvidence | None:
+def _recorded(data: bytes, redact: Redactor) -> RecordedEvidence | None:
     try:
-        return RecordedEvidence.model_validate_json(redact.restore(file.read_bytes()))
-    except (OSError, ValidationError):
+        return RecordedEvidence.model_validate_json(redact.restore(data))
+    except ValidationError:
         return None
 
 

@@ -20,11 +20,13 @@ from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError, HarnessError, InputError, RecordError, SourceError, TaskError
 from agentbench.core.reasons import Outcome
-from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.attempt_folder import EVENTS, FINAL_PATCH
+from agentbench.record.manifest import evidence_text
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.lab import Lab
-from agentbench.run.reference_evidence import RecordedDecoys, with_reference
+from agentbench.run.originals import Originals
+from agentbench.run.reference_evidence import REFERENCE, RecordedDecoys, with_reference
 from agentbench.run.task_bundle import CONTRACT, Bundle, secrets_redactor, unpack
 from agentbench.sandbox.protocol import Prepared
 from agentbench.trace.events import (
@@ -101,9 +103,10 @@ def replay_run(
     lab: Lab,
     *,
     task_id: str | None = None,
+    originals: Originals | None = None,
     report: Callable[[AttemptRecord], None] = lambda _record: None,
 ) -> Iterator[Replay]:
-    """Replay every final attempt of a run, or those of one task.
+    """Replay every final attempt of a run, or those of one task. `originals` has the text that the run does not contain.
 
     Raises:
         InputError: the run has no attempt of that task.
@@ -116,10 +119,10 @@ def replay_run(
         raise InputError(msg, remedy=f"tasks with attempts: {known}")
     for record in wanted:
         report(record)
-        yield replay_attempt(run.path / record.artifact_paths.task_dir, record, lab)
+        yield replay_attempt(run.path / record.artifact_paths.task_dir, record, lab, originals)
 
 
-def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
+def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab, originals: Originals | None = None) -> Replay:
     """Replay one attempt from its folder. If it cannot be replayed, that is a result, not an error.
 
     Raises:
@@ -130,17 +133,21 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab) -> Replay:
         judged = judged_only(record.run_status, record.result.failure_reason, record.attribution)
         why = "no workspace, judged only" if judged else "the attempt ended before grading"
         return Replay(record, "nothing", "unavailable", why)
-    patch = _patch(folder, record)
+    text = evidence_text(folder)
+    if text == "digest" and originals is None:
+        why = "the run keeps digests instead of text; the patch and the task are only in the restricted store"
+        return Replay(record, "unavailable", "unavailable", why, remedy="give the store's key with --key FILE")
+    files = _Files(folder, record, originals)
     with tempfile.TemporaryDirectory(prefix="ab-replay-") as scratch:
         try:
-            archive = _read(folder / CONTRACT)
+            archive = files.read(CONTRACT)
             bundle = unpack(archive, _folder(scratch, "packed"))
             snapshot = find_repository(bundle, recorded.identity.snapshot, lab)
-            redact = secrets_redactor(lab.snapshot_secrets(snapshot))
+            redact = secrets_redactor(None if text == "full" else lab.snapshot_secrets(snapshot))
             if bundle.redacted:
                 bundle = unpack(archive, _folder(scratch, "restored"), redact)
-            patch = _exact_patch(patch, recorded.patch, redact)
-            task, evidence = with_reference(bundle, folder, recorded.decoys_by_check(), redact)
+            patch = _exact_patch(files, recorded.patch, redact)
+            task, evidence = with_reference(bundle, files.read_reference(), recorded.decoys_by_check(), redact)
             prepared = lab.prepare_snapshot(task, bundle.ids, snapshot)
             context = replace(lab.grading_context(prepared), reference_evidence=evidence)
             replayed = grade(patch, context, problem=recorded.patch.problem)
@@ -260,25 +267,48 @@ def _environment(identity: IdentityBound, prepared: Prepared) -> tuple[Environme
     return "same", "" if prepared.cached else "prepared again, with the same result"
 
 
-def _patch(folder: Path, record: AttemptRecord) -> bytes:
-    if record.patch is None:
-        raise RecordError(f"{folder}: the record has no patch")
-    data = _read(folder / Path(record.patch.path).relative_to(record.artifact_paths.task_dir))
-    if sha256_hex(data) != record.patch.sha256.removeprefix("sha256:"):
-        msg = f"{record.patch.path} does not match the record's digest"
-        raise RecordError(msg, remedy="run `ab verify` to see what was changed")
-    return data
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of an attempt, as they were before redaction if a restricted store has them."""
+
+    folder: Path
+    record: AttemptRecord
+    originals: Originals | None
+
+    def read(self, name: str) -> bytes:
+        if self.originals is not None and self.originals.has_file(self.record, name):
+            return self.originals.file(self.record, name)
+        return _read(self.folder / name)
+
+    def read_reference(self) -> bytes | None:
+        try:
+            return self.read(REFERENCE)
+        except RecordError:
+            return None
+
+    def recorded_patch(self) -> bytes:
+        """Return the patch in the folder, which may have placeholders."""
+        if self.record.patch is None:
+            raise RecordError(f"{self.folder}: the record has no patch")
+        data = _read(self.folder / Path(self.record.patch.path).relative_to(self.record.artifact_paths.task_dir))
+        if sha256_hex(data) != self.record.patch.sha256.removeprefix("sha256:"):
+            msg = f"{self.record.patch.path} does not match the record's digest"
+            raise RecordError(msg, remedy="run `ab verify` to see what was changed")
+        return data
 
 
-def _exact_patch(recorded: bytes, event: PatchExtracted, redact: Redactor) -> bytes:
-    """Return the patch that was graded: the recorded one, with the secrets of the base repository put back.
+def _exact_patch(files: _Files, event: PatchExtracted, redact: Redactor) -> bytes:
+    """Return the patch that was graded: the recorded one, its original, or with the secrets of the base repository put back.
 
     Raises:
         InputError: it has placeholders for other secrets.
     """
+    recorded = files.recorded_patch()
     if event.exact_sha256 is None:
         return recorded
     exact = redact.restore(recorded)
+    if sha256_hex(exact) != event.exact_sha256 and files.originals is not None:
+        exact = files.read(FINAL_PATCH)
     if sha256_hex(exact) != event.exact_sha256:
         msg = "secrets in the recorded patch were replaced by placeholders and are not in the base repository"
         raise InputError(msg)

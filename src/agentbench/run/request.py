@@ -19,6 +19,7 @@ from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.policy.prices import MICRO
 from agentbench.record.run_directory import RunDirectory
 from agentbench.run.config import CliChoices, VariantFile, load_variant, resolve
+from agentbench.run.evidence import NO_STORE, StoreOptions
 from agentbench.run.plan import PlanRow, make_plan
 from agentbench.run.problems import Problems
 
@@ -56,9 +57,11 @@ class RunRequest:
     """How the tasks were selected among those of the suite; None if all of them were."""
     stop_when: dict[str, object] | None = None
     """The stopping rule of the comparison, as `statistics.sequential.rules` writes it; None: every attempt is made."""
+    store: StoreOptions = NO_STORE
 
     def as_json(self) -> dict[str, Any]:
-        return json.loads(json.dumps(asdict(self), default=str))  # type: ignore[no-any-return]
+        value = {**asdict(self), "store": self.store.as_json()}
+        return json.loads(json.dumps(value, default=str))  # type: ignore[no-any-return]
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> RunRequest:
@@ -67,7 +70,8 @@ class RunRequest:
         for name in ("agent_files", "script"):
             choices[name] = Path(choices[name]) if choices[name] else None
         lists = {name: tuple(value[name]) for name in ("task_paths", "variants")}
-        return cls(**{**value, **lists, "choices": CliChoices(**choices), "out": Path(value["out"])})
+        store = StoreOptions.from_json(value.get("store"))
+        return cls(**{**value, **lists, "choices": CliChoices(**choices), "out": Path(value["out"]), "store": store})
 
 
 def recorded_request(run: RunDirectory) -> RunRequest:

@@ -26,6 +26,7 @@ from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.run_directory import RunDirectory, study_runs
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.attempt.pipeline import close_abandoned
+from agentbench.run.evidence import PASSPHRASE, create_store, described, evidence_terms, require_compatible
 from agentbench.run.executor import Executor, open_executor
 from agentbench.run.job import AttemptJob, Observer
 from agentbench.run.lab import Lab, declared_secrets
@@ -38,6 +39,7 @@ from agentbench.run.version import harness_version
 from agentbench.sandbox.socket_forward import remove_stale_sockets
 from agentbench.trace.events import AttemptOpened
 from agentbench.trace.log import read_events
+from agentbench.trace.originals import EvidenceText
 from agentbench.trace.redaction import Redactor
 from agentbench.verdict.headline import judged_only
 
@@ -203,6 +205,9 @@ def start_study(
         InputError, SandboxUnavailable: an attempt cannot run here; nothing was written.
     """
     executor = open_executor(request.executor, request.workers)
+    for row in rows:
+        judge = request.judge_model is not None
+        require_compatible(row.configuration.evidence, judge=judge, operator=request.operator)
     tasks = list({row.task.id: row.task for row in rows}.values())
     variants = list(dict.fromkeys(row.configuration.variant for row in rows))
     with _open_lab(request, tasks, observer) as lab, ExitStack() as stack:
@@ -213,18 +218,9 @@ def start_study(
             **planned_meta(rows, request),
             **(link or {}),
         }
+        texts = {row.configuration.variant: row.configuration.evidence for row in rows}
         runs = {
-            variant: stack.enter_context(
-                RunDirectory.create(
-                    request.out,
-                    suite=request.suite,
-                    variant=variant,
-                    model=request.choices.model,
-                    meta=meta,
-                    redact=lab.models.redact,
-                )
-            )
-            for variant in variants
+            variant: stack.enter_context(_new_run(request, variant, texts[variant], meta, lab)) for variant in variants
         }
         yield Study(rows, lab, runs, request.seed, executor, observer, stopping=stopping)
 
@@ -238,6 +234,22 @@ def planned_meta(rows: Sequence[PlanRow], request: RunRequest) -> dict[str, Json
         "order": [list(row.key) for row in rows],
         "repeats": request.repeats,
     }
+
+
+def _new_run(request: RunRequest, variant: str, text: EvidenceText, meta: Mapping[str, Json], lab: Lab) -> RunDirectory:
+    """Create the run directory of a variant, after its part of the restricted store."""
+    run_id = new_ulid()
+    create_store(request.store, run_id)
+    run = RunDirectory.create(
+        request.out,
+        suite=request.suite,
+        variant=variant,
+        model=request.choices.model,
+        meta={**meta, "run_id": run_id, "evidence": described(text, request.store)},
+        redact=lab.models.redact,
+    )
+    run.evidence = evidence_terms(text, request.store, run_id)
+    return run
 
 
 @contextmanager
@@ -279,6 +291,9 @@ def resume_study(
             )
             for variant in dict.fromkeys(row.configuration.variant for row in rows)
         }
+        texts = {row.configuration.variant: row.configuration.evidence for row in rows}
+        for variant, run in runs.items():
+            run.evidence = evidence_terms(texts[variant], request.store, run.run_id)
         study = Study(rows, lab, runs, request.seed, executor, observer, again, stopping)
         study.close_abandoned()
         if lab.models.capped:
@@ -424,7 +439,7 @@ def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask], observer: Observ
         patience_sec=request.model_patience,
         report=observer.warn,
     )
-    models.redact = _redactor(tasks, models)
+    models.redact = _redactor(tasks, models, request.store.passphrase)
     lab = Lab(
         sandbox=request.sandbox,
         fresh_setup=request.fresh_setup,
@@ -442,12 +457,12 @@ def _judge(model: str, repeats: int) -> JudgeChoice:
     return JudgeChoice(model, repeats)
 
 
-def _redactor(tasks: Sequence[LoadedTask], models: Models) -> Redactor:
+def _redactor(tasks: Sequence[LoadedTask], models: Models, passphrase: str) -> Redactor:
     declared = {name for task in tasks for name in task.task.artifacts.redact}
     values = models.keys.values([*models.presets.key_names, *declared])
     for task in tasks:
         values |= declared_secrets(task)
-    return Redactor(values)
+    return Redactor({**values, PASSPHRASE: passphrase})
 
 
 def _check_requirements(

@@ -50,8 +50,9 @@ class EventRecorder:
         redactor = self._log.redact
         return redactor.text(text) if redactor else text
 
-    def write(self, payload: Payload, actor: Actor = "harness") -> int:
-        return self._log.append(payload, actor)
+    def write(self, payload: Payload, actor: Actor = "harness", *, original: Payload | None = None) -> int:
+        """Write an event. `original` is the payload before the caller redacted it, if it did."""
+        return self._log.append(payload, actor, original=original)
 
     def write_unless_over(self, payload: Payload, actor: Actor = "harness") -> int:
         """Write an event, but not after a decision to end the attempt. Returns 0 if it was not written."""

@@ -20,33 +20,45 @@ class ProcessRecorder:
         self._call_id = call_id
 
     def __call__(self, process: ProcessStart | ProcessEnd) -> None:
-        payload = self._started(process) if isinstance(process, ProcessStart) else self._finished(process)
-        self._recorder.write(payload, "agent")
+        if isinstance(process, ProcessStart):
+            exact = self._started(process)
+            self._recorder.write(self._redacted(exact), "agent", original=exact)
+        else:
+            self._recorder.write(self._finished(process), "agent")
 
-    def _started(self, process: ProcessStart) -> Payload:
-        # Rules must see the text as the log has it, or recomputed decisions could differ.
+    def _redacted(self, started: ProcessStarted) -> ProcessStarted:
+        """Redact a command before rules see it: they must see it as the log has it, or recomputed decisions could differ."""
         redact = self._recorder.redact
-        argv = [redact(word[:MAX_LINE]) for word in process.argv[:MAX_ARGUMENTS]]
+        redacted = started.model_copy(
+            update={
+                "program": redact(started.program),
+                "argv": [redact(word) for word in started.argv],
+                "cwd": redact(started.cwd),
+            }
+        )
+        # Rules do not read further than this, however the length is spread over the arguments.
+        unread = len(process_command(redacted).text) > MAX_LINE
+        return redacted.model_copy(update={"truncated": True}) if unread else redacted
+
+    def _started(self, process: ProcessStart) -> ProcessStarted:
+        argv = [word[:MAX_LINE] for word in process.argv[:MAX_ARGUMENTS]]
         shortened = (
             len(process.argv) > MAX_ARGUMENTS
             or any(len(word) > MAX_LINE for word in process.argv)
             or len(process.program) > MAX_PATH
             or len(process.cwd) > MAX_PATH
         )
-        started = ProcessStarted(
+        return ProcessStarted(
             call_id=self._call_id,
             number=process.number,
             pid=process.pid,
             parent=process.parent,
-            program=redact(process.program[:MAX_PATH]),
+            program=process.program[:MAX_PATH],
             argv=argv,
-            cwd=redact(process.cwd[:MAX_PATH]),
+            cwd=process.cwd[:MAX_PATH],
             truncated=process.truncated or shortened,
             elapsed_us=process.elapsed_us,
         )
-        # Rules do not read further than this, however the length is spread over the arguments.
-        unread = len(process_command(started).text) > MAX_LINE
-        return started.model_copy(update={"truncated": True}) if unread else started
 
     def _finished(self, process: ProcessEnd) -> Payload:
         return ProcessFinished(

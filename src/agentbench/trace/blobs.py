@@ -11,21 +11,30 @@ from agentbench.core.canonical import sha256_hex
 from agentbench.core.command import Stream
 from agentbench.core.errors import RecordError
 from agentbench.trace.events import Excerpt
+from agentbench.trace.originals import Originals, of_output
 from agentbench.trace.redaction import Redactor
 
 LIMIT = 4096
 """Longest output that an event contains in full, in bytes."""
+
+REMEMBERED = 32
+"""Number of withheld blobs that stay in memory."""
 
 _LEADS = ((0xF0, 4), (0xE0, 3), (0xC0, 2))
 """Smallest first byte of UTF-8 characters with that many bytes."""
 
 
 class BlobStore:
-    """A folder of files named by the SHA-256 of their content. Secrets are redacted before storing."""
+    """A folder of files named by the SHA-256 of their content. Secrets are redacted before storing.
 
-    def __init__(self, folder: Path, *, redact: Redactor | None = None) -> None:
+    If all text is withheld, nothing is written; the last blobs stay in memory, for monitors that look at them.
+    """
+
+    def __init__(self, folder: Path, *, redact: Redactor | None = None, originals: Originals | None = None) -> None:
         self.folder = folder
         self.redact = redact
+        self.originals = originals
+        self._withheld: dict[str, bytes] = {}
 
     def put(self, data: bytes) -> str:
         """Store data and return its name, the digest of what was stored.
@@ -35,6 +44,9 @@ class BlobStore:
         """
         redacted = self.redact.data(data) if self.redact else data
         name = sha256_hex(redacted)
+        if self.originals is not None and self.originals.withhold:
+            self._remember(name, redacted)
+            return name
         target = self.folder / name
         if target.exists():
             return name
@@ -51,6 +63,8 @@ class BlobStore:
         Raises:
             RecordError: the blob is missing or was changed.
         """
+        if name in self._withheld:
+            return self._withheld[name]
         target = self.folder / Path(name).name
         try:
             data = target.read_bytes()
@@ -60,15 +74,31 @@ class BlobStore:
             raise RecordError(f"{target}: the content does not match its name")
         return data
 
+    def keep_original(self, stream: Stream, *, changed: bool, original: bytes | None = None) -> None:
+        """Keep an output whose redaction changed it, or any if text is withheld."""
+        if self.originals is not None and (changed or (self.originals.withhold and stream.total_bytes)):
+            self.originals.keep(of_output(stream.sha256), stream.kept if original is None else original)
 
-def excerpt(data: bytes | Stream, *, store: BlobStore | None = None, limit: int = LIMIT) -> Excerpt:
+    def _remember(self, name: str, data: bytes) -> None:
+        self._withheld[name] = data
+        while len(self._withheld) > REMEMBERED:
+            self._withheld.pop(next(iter(self._withheld)), None)
+
+
+def excerpt(
+    data: bytes | Stream, *, store: BlobStore | None = None, limit: int = LIMIT, original: bytes | None = None
+) -> Excerpt:
     """Return the first and last `limit / 2` bytes of an output, with digest and length of the whole.
 
     A longer output is also stored in full in `store` (or as much as the stream kept). Secrets are redacted before cutting, so
-    that no part of one remains at an edge. `sha256` and `total_bytes` refer to the original.
+    that no part of one remains at an edge. `sha256` and `total_bytes` refer to `data`. `original` is the output before the
+    caller redacted it, if it did.
     """
     stream = data if isinstance(data, Stream) else Stream.of(data)
     head, tail = _redacted_ends(stream, store.redact if store else None)
+    if store is not None and store.originals is not None:
+        changed = (head, tail) != _redacted_ends(stream, None) or original not in {None, stream.kept}
+        store.keep_original(stream, changed=changed, original=original)
     dropped = stream.dropped_bytes
     length = len(head) + len(tail)
     whole = Stream(head, tail, length + dropped).kept

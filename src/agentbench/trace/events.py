@@ -729,6 +729,26 @@ class RunClosed(Payload):
     head: str
 
 
+# --- events of a restricted store's log -----------------------------------------------------------------------------------
+
+
+class VaultAccess(Payload):
+    """One access to the originals in a restricted store, granted or refused."""
+
+    type = "vault_access"
+    action: Literal["create", "get", "replay", "rotate", "destroy"]
+    outcome: Literal["granted", "refused"]
+    who: str
+    reason: str
+    run_id: str
+    at: str
+    attempt_id: str = ""
+    place: str = ""
+    """The original: `event:N`, `output:DIGEST` or `file:NAME`. Empty for an access to the key of the run."""
+    why: str = ""
+    """Why the access was refused."""
+
+
 # --- registry ------------------------------------------------------------------------------------------------------------
 
 ATTEMPT_EVENTS: tuple[type[Payload], ...] = (
@@ -745,4 +765,6 @@ RUN_EVENTS: tuple[type[Payload], ...] = (
     RunOpened, AttemptBegun, AttemptSealed, RunResumed, ComparisonDecided, RunClosed, RunReduced,
 )  # fmt: skip
 
-EVENT_TYPES: dict[str, type[Payload]] = {model.type: model for model in (*ATTEMPT_EVENTS, *RUN_EVENTS)}
+VAULT_EVENTS: tuple[type[Payload], ...] = (VaultAccess,)
+
+EVENT_TYPES: dict[str, type[Payload]] = {model.type: model for model in (*ATTEMPT_EVENTS, *RUN_EVENTS, *VAULT_EVENTS)}

@@ -17,6 +17,7 @@ from agentbench.core.file_lock import try_lock
 from agentbench.trace.chain import GENESIS, BadLine, Event, read_line, write_line
 from agentbench.trace.events import Actor, AttemptClosed, Payload
 from agentbench.trace.json_safe import field_names, to_json
+from agentbench.trace.originals import Originals, of_event
 from agentbench.trace.redaction import Redactor
 
 Responder = Callable[[int, Payload], Iterable[tuple[Payload, Actor]]]
@@ -29,10 +30,13 @@ class EventLog:
     A failed write leaves the file unchanged, so that the log can be continued.
     """
 
-    def __init__(self, path: Path, fd: int, redact: Redactor | None, last: Tail) -> None:
+    def __init__(
+        self, path: Path, fd: int, redact: Redactor | None, last: Tail, originals: Originals | None = None
+    ) -> None:
         self.path = path
         self._fd = fd
         self._redact = redact
+        self._originals = originals
         self._lock = threading.Lock()
         self._head, self._count, self._t, self._size = last.head, last.count, last.t, last.size
         self._broken = False
@@ -40,8 +44,8 @@ class EventLog:
         self._listeners: list[Callable[[Payload], None]] = []
 
     @classmethod
-    def create(cls, path: Path, *, redact: Redactor | None = None) -> EventLog:
-        """Create a log.
+    def create(cls, path: Path, *, redact: Redactor | None = None, originals: Originals | None = None) -> EventLog:
+        """Create a log. `originals` keeps the payloads that are not written as they are.
 
         Raises:
             RecordError: the file exists or cannot be created.
@@ -55,10 +59,12 @@ class EventLog:
         except BaseException:
             os.close(fd)
             raise
-        return cls(path, fd, redact, Tail(GENESIS, 0, 0, 0))
+        return cls(path, fd, redact, Tail(GENESIS, 0, 0, 0), originals)
 
     @classmethod
-    def reopen(cls, path: Path, *, redact: Redactor | None = None) -> tuple[EventLog, bytes]:
+    def reopen(
+        cls, path: Path, *, redact: Redactor | None = None, originals: Originals | None = None
+    ) -> tuple[EventLog, bytes]:
         """Continue a log after its last complete event.
 
         Returns the log and an incomplete last line, which is removed from the file.
@@ -82,7 +88,7 @@ class EventLog:
         except BaseException:
             os.close(fd)
             raise
-        return cls(path, fd, redact, last), torn
+        return cls(path, fd, redact, last, originals), torn
 
     @property
     def head(self) -> str:
@@ -94,21 +100,29 @@ class EventLog:
         """Return the number of events, which is the `seq` of the last."""
         return self._count
 
-    def append(self, payload: Payload, actor: Actor = "harness", *, unless: Callable[[], bool] | None = None) -> int:
+    def append(
+        self,
+        payload: Payload,
+        actor: Actor = "harness",
+        *,
+        unless: Callable[[], bool] | None = None,
+        original: Payload | None = None,
+    ) -> int:
         """Write one event and return its `seq`.
 
-        `unless` is called while the log is locked. If it returns true, nothing is written and 0 is returned.
+        `unless` is called while the log is locked. If it returns true, nothing is written and 0 is returned. `original` is
+        the payload before the caller redacted it, if it did.
 
         Raises:
             RecordError: the event cannot be written; the log is unchanged.
         """
-        body = self._body(payload)
+        encoded = self._encode(payload, original)
         with self._lock:
             if unless is not None and unless():
                 return 0
-            seq = self._write(body, payload.type, actor)
+            seq = self._write_encoded(encoded, payload.type, actor)
             for response, response_actor in self._responder(seq, payload) if self._responder else ():
-                self._write(self._body(response), response.type, response_actor)
+                self._write_encoded(self._encode(response), response.type, response_actor)
             for listener in self._listeners:
                 listener(payload)
             return seq
@@ -160,17 +174,23 @@ class EventLog:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.release()
 
-    def _body(self, payload: Payload) -> bytes:
-        """Encode a payload. Invalid text and possible secrets take a slower path."""
-        value = payload.__pydantic_serializer__.to_python(payload, mode="json")
-        try:
-            body = canonical(value)
-        except CanonicalError:
-            pass
-        else:
-            if self._redact is None or not self._redact.suspects(body.decode()):
-                return body
-        return canonical(to_json(value, self._redact, field_names(type(payload))))
+    def _encode(self, payload: Payload, exact: Payload | None = None) -> _Encoded:
+        """Encode a payload. Withheld text, invalid text and possible secrets take a slower path."""
+        if self._originals is None:
+            return _Encoded(_body(payload, self._redact))
+        written = payload
+        if self._originals.withhold:
+            from agentbench.trace.withholding import withhold_text  # noqa: PLC0415 - few runs withhold text
+
+            written = withhold_text(payload)
+        body, original = _body(written, self._redact), _body(exact or payload, None)
+        return _Encoded(body, None if original == body else original)
+
+    def _write_encoded(self, encoded: _Encoded, event_type: str, actor: Actor) -> int:
+        seq = self._write(encoded.body, event_type, actor)
+        if self._originals is not None and encoded.original is not None:
+            self._originals.keep(of_event(seq), encoded.original)
+        return seq
 
     def _write(self, body: bytes, event_type: str, actor: Actor) -> int:
         if self._fd < 0 or self._broken:
@@ -199,6 +219,26 @@ class EventLog:
             except OSError:
                 self._broken = True
             raise RecordError.of("write", self.path, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """A payload as it is written, and as it was if that differs and is kept."""
+
+    body: bytes
+    original: bytes | None = None
+
+
+def _body(payload: Payload, redact: Redactor | None) -> bytes:
+    value = payload.__pydantic_serializer__.to_python(payload, mode="json")
+    try:
+        body = canonical(value)
+    except CanonicalError:
+        pass
+    else:
+        if redact is None or not redact.suspects(body.decode()):
+            return body
+    return canonical(to_json(value, redact, field_names(type(payload))))
 
 
 @dataclass(frozen=True, slots=True)

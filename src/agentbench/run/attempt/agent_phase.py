@@ -145,7 +145,7 @@ def run_agent(
         attempt.report_phase("patch")
         patch = extract_patch(attempt, prepared, sandbox)
         task = attempt.row.task.task
-        if task.artifacts.keep_workspace:
+        if task.artifacts.keep_workspace and not attempt.folder.withholds_text:
             keep_workspace(attempt.folder, sandbox.tree(), task.oracle.generated)
         run_task_scorers(attempt, Workspace(prepared.environment.base_tree, sandbox.tree(), patch, sandbox.run))
         return ended, patch

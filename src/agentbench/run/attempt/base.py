@@ -114,10 +114,14 @@ class Attempt(ABC):
     def redact_repository(self) -> None:
         """Search the base repository for secrets, and redact them from everything that is written from now on.
 
+        A run that keeps the full text redacts only keys and declared secrets.
+
         Raises:
             SourceError: the base repository is not available.
             WorkspaceError: the harness failed.
         """
+        if self.folder.text == "full":
+            return
         self.secrets = self.lab.repository_secrets(self.row.task)
         if self.folder.redact is not None:
             self.folder.redact.add_repository_secrets(self.secrets.values)

@@ -44,7 +44,8 @@ def write_evidence(
         failing = folder.write("logs/failing_stdout.txt", baseline.stdout)
         folder.write("logs/failing_stderr.txt", baseline.stderr)
     _write_environment(folder)
-    _write_conversation(folder, log)
+    if not folder.withholds_text:
+        _write_conversation(folder, log)
     checks = _from_events(folder, log)
     passing = None
     if checks is not None:
@@ -63,7 +64,7 @@ def _write_environment(folder: AttemptFolder) -> None:
         "sandbox": manifest.planned.sandbox.model_dump(mode="json"),
         "observed": None if manifest.observed is None else manifest.observed.model_dump(mode="json"),
     }
-    folder.write("meta/environment.json", json.dumps(value, indent=2))
+    folder.write_derived("meta/environment.json", json.dumps(value, indent=2))
 
 
 def _write_conversation(folder: AttemptFolder, log: Path) -> None:
@@ -75,7 +76,7 @@ def _write_conversation(folder: AttemptFolder, log: Path) -> None:
 
     lines = conversation(chain([first], events), folder.blobs())
     if lines:
-        folder.write("agent/conversation.jsonl", lines)
+        folder.write_derived("agent/conversation.jsonl", lines)
 
 
 def _setup_log(steps: Sequence[SetupStep], stream: str) -> bytes:
@@ -97,17 +98,21 @@ def _from_events(folder: AttemptFolder, log: Path) -> str | None:
                 calls.append(json.dumps(line, ensure_ascii=True).encode() + b"\n")
                 if isinstance(call, ToolCallFinished) and call.by_harness:
                     agent.add(_text(folder, call.stdout), _text(folder, call.stderr))
-            case WorkspaceMutated(diff=diff) | PatchApplied(diff=diff) if diff.total_bytes:
+            case WorkspaceMutated(diff=diff) | PatchApplied(diff=diff) if (
+                diff.total_bytes and not folder.withholds_text
+            ):
                 diffs += 1
-                folder.write(f"diffs/step_{diffs:04}.patch", _text(folder, diff))
+                folder.write_derived(f"diffs/step_{diffs:04}.patch", _text(folder, diff))
             case TestsStarted() | TestsFinished() | AcceptanceCheck() as step:
                 checks.add(step)
             case _:
                 pass
     if calls:
-        folder.write("agent/tool_calls.jsonl", b"".join(calls))
+        folder.write_derived("agent/tool_calls.jsonl", b"".join(calls))
     agent.write(folder, "agent")
-    folder.write("meta/timings.json", json.dumps({"total_us": last - first, "checks_us": checks.timings}, indent=2))
+    folder.write_derived(
+        "meta/timings.json", json.dumps({"total_us": last - first, "checks_us": checks.timings}, indent=2)
+    )
     return checks.finish().write(folder, "checks")
 
 
@@ -126,8 +131,8 @@ class _Output:
         """Write both streams if any command ran, and return the path of stdout."""
         if not self.stdout:
             return None
-        folder.write(f"logs/{name}_stderr.txt", b"".join(self.stderr))
-        return folder.write(f"logs/{name}_stdout.txt", b"".join(self.stdout))
+        folder.write_derived(f"logs/{name}_stderr.txt", b"".join(self.stderr))
+        return folder.write_derived(f"logs/{name}_stdout.txt", b"".join(self.stdout))
 
 
 class _CheckOutput:

@@ -46,8 +46,8 @@ class _JudgeSink:
         self.payloads.append(payload)
         return len(self.payloads)
 
-    def excerpt(self, data: bytes, *, limit: int = LIMIT) -> Excerpt:
-        return take_excerpt(data, store=self.blobs, limit=limit)
+    def excerpt(self, data: bytes, *, limit: int = LIMIT, original: bytes | None = None) -> Excerpt:
+        return take_excerpt(data, store=self.blobs, limit=limit, original=original)
 
     def exchanges(self) -> Iterator[JudgeExchange]:
         responses = {payload.request_id: payload for payload in self.payloads if isinstance(payload, LlmResponse)}

@@ -16,6 +16,7 @@ from agentbench.core.protocol import PROTOCOL_SEED, SEED_DEVIATION
 from agentbench.core.reasons import Observability
 from agentbench.record.manifest import (
     Entrypoints,
+    EvidencePlan,
     ExecutedCommand,
     HeadroomPlan,
     Manifest,
@@ -117,6 +118,7 @@ def _planned(attempt: Attempt, backend: Backend) -> Planned:
         ),
         rates=RatesPlan.of(attempt.rates),
         headroom=_headroom(attempt),
+        evidence=EvidencePlan(text=attempt.folder.text),
         base_seed=attempt.base_seed,
         seed=row.seed,
     )

@@ -82,14 +82,15 @@ def _unusable(content: bytes, problem: str) -> ExtractedPatch:
 def _record_patch(attempt: Attempt, patch: ExtractedPatch) -> ExtractedPatch:
     redact = attempt.folder.redact
     # Only known values are replaced: strings that look like keys occur in honest fixtures, and scorers search for them.
-    recorded = patch.patch if redact is None else redact.named(patch.patch)
+    redacted = patch.patch if redact is None else redact.named(patch.patch)
+    recorded = attempt.folder.evidence_of(FINAL_PATCH, patch.patch, redacted)
     attempt.folder.write_exact(FINAL_PATCH, recorded)
     event = patch_event(patch)
     if recorded != patch.patch:
         event = _about_recorded(event, recorded)
     attempt.log.append(event)
     findings = list(excluded_findings(patch))
-    if recorded != patch.patch:
+    if redacted != patch.patch:
         values = () if attempt.secrets is None else attempt.secrets.values
         findings.append(_secret_finding(patch.patch, declared_secrets(attempt.row.task), values))
     for finding in findings:

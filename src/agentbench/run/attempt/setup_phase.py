@@ -112,7 +112,7 @@ def bind_identity(attempt: Attempt, prepared: PreparedTask, program: ProgramLaye
     )
     repository = attempt.lab.packed_repository(prepared.snapshot)
     bundle = pack(attempt.row.task, prepared.ids, repository, attempt.secrets)
-    write_private(attempt.folder.path, CONTRACT, bundle)
+    write_private(attempt.folder.path, CONTRACT, attempt.folder.evidence_of(CONTRACT, bundle, bundle))
     details = "; ".join(problem.message for problem in problems)
     if problems and all(problem.task_at_fault for problem in problems):
         names = ", ".join(problem.field for problem in problems)

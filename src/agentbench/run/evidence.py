@@ -1,0 +1,102 @@
+"""What a run keeps of text: everything, everything but secrets, or digests; and whether a restricted store keeps the rest."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentbench.core.canonical import Json
+from agentbench.core.errors import InputError
+from agentbench.trace.originals import Discarded, EvidenceTerms, EvidenceText
+
+PASSPHRASE = "AB_VAULT_PASSPHRASE"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """The restricted store of a run. Without a folder, originals are not kept."""
+
+    folder: str = ""
+    recipients: tuple[str, ...] = ()
+    """Who can read the originals; empty if a passphrase protects them."""
+    passphrase: str = field(default="", repr=False)
+    """Only in memory: a resumed run needs none."""
+
+    def as_json(self) -> dict[str, Json]:
+        return {"folder": self.folder, "recipients": list(self.recipients)}
+
+    @classmethod
+    def from_json(cls, value: object) -> StoreOptions:
+        """Raises TypeError, ValueError or KeyError if the value is not one of `as_json`."""
+        if value is None:
+            return cls()
+        if not isinstance(value, dict):
+            raise TypeError("not the options of a store")
+        return cls(str(value["folder"]), tuple(map(str, value["recipients"])))
+
+
+def described(text: EvidenceText, store: StoreOptions) -> dict[str, Json]:
+    """Return what `run.json` says about the evidence."""
+    if not store.folder:
+        return {"text": text, "originals": "not kept"}
+    protection: dict[str, Json] = {"recipients": list(store.recipients)} if store.recipients else {"passphrase": True}
+    return {"text": text, "originals": "kept", **protection}
+
+
+NO_STORE = StoreOptions()
+
+
+def user_name() -> str:
+    """Return the name of the user, or the number of one without a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def create_store(options: StoreOptions, run_id: str) -> None:
+    """Create the part of the restricted store that belongs to a new run, if the run has one.
+
+    Raises:
+        InputError: a recipient is invalid, the passphrase is missing, or the package for encryption is.
+        RecordError: the store cannot be written.
+    """
+    if not options.folder:
+        return
+    # A run that repeats attempts of another has its options, but not its passphrase.
+    passphrase = options.passphrase or os.environ.get(PASSPHRASE, "")
+    if not options.recipients and not passphrase:
+        raise InputError("the originals are protected by a passphrase", remedy=f"set ${PASSPHRASE}")
+    from agentbench.vault.access_log import append, entry  # noqa: PLC0415 - few runs have a store
+    from agentbench.vault.age import Protection  # noqa: PLC0415
+    from agentbench.vault.store import RunStore  # noqa: PLC0415
+
+    created = entry(action="create", outcome="granted", who=user_name(), reason="ab run", run_id=run_id)
+    append(Path(options.folder), created)
+    RunStore(Path(options.folder), run_id).create(Protection(options.recipients, passphrase))
+
+
+def evidence_terms(text: EvidenceText, options: StoreOptions, run_id: str) -> EvidenceTerms:
+    """Return how the attempts of a run treat text."""
+    withhold = text == "digest"
+    if not options.folder:
+        return EvidenceTerms(text, lambda _attempt_id: Discarded() if withhold else None)
+    from agentbench.vault.store import RunStore  # noqa: PLC0415 - few runs have a store
+
+    store = RunStore(Path(options.folder), run_id)
+    return EvidenceTerms(text, lambda attempt_id: store.attempt(attempt_id, withhold=withhold))
+
+
+def require_compatible(text: EvidenceText, *, judge: bool, operator: bool) -> None:
+    """
+    Raises:
+        InputError: an option needs text on disk that the run does not keep.
+    """
+    if text == "digest" and (judge or operator):
+        option, need = (
+            ("--judge-model", "a judge reads the trace") if judge else ("--operator", "an operator reads alerts")
+        )
+        msg = f"--evidence digest and {option} cannot be combined: {need}, and its text is not on disk"
+        raise InputError(msg, remedy=f"omit {option}, or use --evidence redacted")

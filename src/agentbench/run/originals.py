@@ -1,0 +1,234 @@
+"""Reads originals of a run from the restricted store. Every access is logged before the original is returned, and so is every
+refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from agentbench.core.canonical import CanonicalError, parse_canonical, sha256_hex
+from agentbench.core.errors import AgentBenchError, InputError, RecordError
+from agentbench.record.attempt_folder import EVENTS, ORIGINALS, content
+from agentbench.record.find_run import run_id
+from agentbench.record.run_directory import RunDirectory
+from agentbench.record.schema import AttemptRecord
+from agentbench.record.seals import altered_evidence, read_seals
+from agentbench.trace.log import read_events
+from agentbench.trace.originals import of_event, of_file, of_output
+from agentbench.vault.access_log import append, destroyed, entry
+from agentbench.vault.age import Unlock, Unreadable, WrongKey, decrypt
+from agentbench.vault.store import RunStore, store_folder, unsalted
+
+Action = Literal["get", "replay", "rotate", "destroy"]
+
+
+class AlteredOriginal(AgentBenchError):
+    """An original, or what the evidence says about it, was changed."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who wants to read originals, what for, and why."""
+
+    action: Action
+    who: str
+    reason: str
+
+
+class Originals:
+    """The originals of one run, opened with a key."""
+
+    def __init__(self, run: Path, store: RunStore, access: Access, identity: str) -> None:
+        self._run = run
+        self._store = store
+        self._access = access
+        self._identity = identity
+
+    @classmethod
+    def open(cls, run: Path, store: RunStore, access: Access, unlock: Unlock) -> Originals:
+        """Open the originals of a run.
+
+        Raises:
+            InputError: there are none, no reason was given, they were destroyed, or the key is wrong.
+            AlteredOriginal: the key of the run was changed.
+        """
+        check_access(store, access)
+        try:
+            identity = store.identity(unlock)
+        except WrongKey as error:
+            refuse(store, access, error.message, remedy="use the key of a recipient; see `evidence` in run.json")
+        except (Unreadable, RecordError) as error:
+            log(store, access, "refused", why=error.message)
+            raise AlteredOriginal(f"{store.folder}/key.age: {error.message}") from None
+        return cls(run, store, access, identity)
+
+    def event(self, record: AttemptRecord, seq: int) -> bytes:
+        """Return the payload of an event as it was before redaction, as JSON."""
+        return self._read(record, of_event(seq))
+
+    def output(self, record: AttemptRecord, sha256: str) -> bytes:
+        """Return an output that an event names by its digest."""
+        return self._read(record, of_output(sha256))
+
+    def file(self, record: AttemptRecord, name: str) -> bytes:
+        """Return a file of the attempt's folder as it was before redaction."""
+        return self._read(record, of_file(name))
+
+    def has_file(self, record: AttemptRecord, name: str) -> bool:
+        """Return whether the run keeps the original of a file."""
+        return of_file(name) in listed(self._run, record)
+
+    def _read(self, record: AttemptRecord, place: str) -> bytes:
+        expected = listed(self._run, record).get(place)
+        if expected is None:
+            known = f"see {record.artifact_paths.task_dir}/{ORIGINALS}"
+            self._refuse(record, place, f"the run keeps no original of {place}", remedy=known)
+        altered = _altered(self._run, record)
+        if altered:
+            self._altered(record, place, altered)
+        entries = [entry for entry in self._store.entries(record.attempt_id) if entry.place == place]
+        if not entries:
+            self._altered(record, place, f"{place} is missing in the store, or its line was changed")
+        try:
+            salted = decrypt(entries[-1].data, [self._identity])
+        except (WrongKey, Unreadable):
+            self._altered(record, place, f"{place} was changed in the store: it cannot be decrypted")
+        if sha256_hex(salted) != expected:
+            self._altered(record, place, f"{place} is not the original that the run sealed: another digest")
+        self._log(record, place, "granted")
+        return unsalted(salted)
+
+    def _log(self, record: AttemptRecord, place: str, outcome: str, why: str = "") -> None:
+        log(self._store, self._access, outcome, attempt_id=record.attempt_id, place=place, why=why)
+
+    def _refuse(self, record: AttemptRecord, place: str, why: str, remedy: str = "") -> NoReturn:
+        self._log(record, place, "refused", why)
+        raise InputError(why, remedy=remedy)
+
+    def _altered(self, record: AttemptRecord, place: str, why: str) -> NoReturn:
+        self._log(record, place, "refused", why)
+        raise AlteredOriginal(why)
+
+
+def run_store(run: Path, store: Path | None = None) -> RunStore:
+    """Return the part of a store that belongs to a run; by default of the store beside it or at $AB_VAULT.
+
+    Raises:
+        InputError: the run has no valid id.
+    """
+    return RunStore(store or store_folder(run.absolute().parent), run_id(run))
+
+
+def check_access(store: RunStore, access: Access) -> None:
+    """Refuse an access without a reason or a name, or to originals that do not exist.
+
+    Raises:
+        InputError.
+    """
+    if not access.reason.strip():
+        refuse(store, access, "no reason given", remedy="say why with --reason TEXT")
+    if not access.who.strip():
+        refuse(store, access, "no name given", remedy="say who you are with --by NAME")
+    if store.exists():
+        return
+    end = destroyed(store.store, store.run_id)
+    if end is not None:
+        refuse(store, access, f"the originals were destroyed at {end.at} by {end.who} ({end.reason})")
+    remedy = "name the store with $AB_VAULT; `evidence` in run.json says whether originals were kept"
+    refuse(store, access, f"{store.store} has no originals of this run", remedy=remedy)
+
+
+def store_note(run: Path) -> str:
+    """Describe where the originals of a run are; empty if it keeps none."""
+    evidence = RunDirectory.open(run).meta.get("evidence")
+    if not isinstance(evidence, Mapping) or evidence.get("originals") != "kept":
+        return ""
+    store = run_store(run)
+    if store.exists():
+        return f"originals are in the restricted store {store.store}"
+    end = destroyed(store.store, store.run_id)
+    if end is not None:
+        return f"originals were destroyed at {end.at} by {end.who} ({end.reason})"
+    return f"the restricted store with the originals is not at {store.store}; nothing else depends on it"
+
+
+def log(store: RunStore, access: Access, outcome: str, **fields: str) -> None:
+    """Log an access to a store that exists. Elsewhere there is nothing to protect.
+
+    Raises:
+        RecordError: it cannot be logged, and must not take place.
+    """
+    if store.store.is_dir():
+        append(
+            store.store,
+            entry(
+                action=access.action,
+                outcome=outcome,
+                who=access.who,
+                reason=access.reason,
+                run_id=store.run_id,
+                **fields,
+            ),
+        )
+
+
+def refuse(store: RunStore, access: Access, why: str, remedy: str = "") -> NoReturn:
+    """Log a refusal and raise it."""
+    log(store, access, "refused", why=why)
+    raise InputError(why, remedy=remedy)
+
+
+def listed(run: Path, record: AttemptRecord) -> dict[str, str]:
+    """Return the salted digests of an attempt's originals by place, as its evidence has them.
+
+    Raises:
+        AlteredOriginal: the list cannot be read.
+    """
+    data = content(run / record.artifact_paths.task_dir / ORIGINALS)
+    if data is None:
+        return {}
+    try:
+        value = parse_canonical(data.removesuffix(b"\n"))
+        originals = value["originals"] if isinstance(value, Mapping) else None
+        if isinstance(originals, Mapping):
+            return {place: str(kept["sha256"]) for place, kept in originals.items() if isinstance(kept, Mapping)}
+    except (CanonicalError, KeyError):
+        pass
+    raise AlteredOriginal(f"{record.artifact_paths.task_dir}/{ORIGINALS} is not a list of originals")
+
+
+def outputs_of(run: Path, record: AttemptRecord, seq: int) -> list[str] | None:
+    """Return the digests of the outputs in an event; None if the attempt has no such event.
+
+    Raises:
+        RecordError: the log cannot be read.
+    """
+    for event in read_events(run / record.artifact_paths.task_dir / EVENTS):
+        if event.seq == seq:
+            return _digests(event.payload.model_dump(mode="json"))
+    return None
+
+
+def _digests(value: object) -> list[str]:
+    """Collect the digests of all excerpts in a payload."""
+    if isinstance(value, dict):
+        own = [str(value["sha256"])] if "total_bytes" in value and value.get("sha256") else []
+        return own + [digest for inner in value.values() for digest in _digests(inner)]
+    if isinstance(value, list):
+        return [digest for inner in value for digest in _digests(inner)]
+    return []
+
+
+def _altered(run: Path, record: AttemptRecord) -> str:
+    """Return how the evidence of an attempt differs from its seal; empty if it does not."""
+    seals = read_seals(run)
+    seal = seals.seals.get(record.attempt_id)
+    if seals.broken is not None or seal is None:
+        return str(seals.broken or f"attempt {record.attempt_id} is not sealed")
+    found = altered_evidence(run, record, seal, reduced=record.attempt_id in seals.reduced)
+    return "" if found is None else f"the evidence was changed: {found}"

@@ -1,0 +1,88 @@
+"""Originals of text that the evidence does not contain: redacted secrets, and all text of a run that keeps digests only.
+
+An attempt names each original by its place. Whoever keeps it (a restricted store, or nobody) sits behind a protocol, so that
+logs and blobs know nothing about keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from agentbench.core.canonical import sha256_hex
+
+EvidenceText = Literal["full", "redacted", "digest"]
+"""The text of a run's evidence. `full`: only keys and declared secrets are redacted. `redacted`: also the secrets of the base
+repository. `digest`: all text is replaced by its digest and length."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOriginal:
+    """What the evidence holds of an original: a digest of a random salt and the text, and the length of the text."""
+
+    sha256: str
+    bytes: int
+
+
+class Originals(Protocol):
+    """Keeps the originals of one attempt. May be called from any thread."""
+
+    @property
+    def withhold(self) -> bool:
+        """Whether all text is withheld from the evidence, rather than only secrets."""
+        ...
+
+    def keep(self, place: str, original: bytes) -> None:
+        """Keep the original of a place; the last one counts.
+
+        Raises:
+            RecordError: it cannot be written.
+        """
+        ...
+
+    def kept(self) -> Mapping[str, KeptOriginal]:
+        """Return what was kept of this attempt, by place."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """Withholds all text and keeps none of it."""
+
+    withhold: bool = True
+
+    def keep(self, place: str, original: bytes) -> None:
+        pass
+
+    def kept(self) -> Mapping[str, KeptOriginal]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceTerms:
+    """How the attempts of a run treat text."""
+
+    text: EvidenceText = "redacted"
+    originals: Callable[[str], Originals | None] = lambda _attempt_id: None
+    """Returns the keeper of an attempt's originals; None if nobody keeps them."""
+
+
+def of_event(seq: int) -> str:
+    """Return the place of an event's payload."""
+    return f"event:{seq}"
+
+
+def of_output(sha256: str) -> str:
+    """Return the place of an output, which events name by its digest (`Excerpt.sha256`)."""
+    return f"output:{sha256}"
+
+
+def of_file(name: str) -> str:
+    """Return the place of a file in the attempt's folder."""
+    return f"file:{name}"
+
+
+def withheld(text: bytes) -> str:
+    """Return the text that stands for withheld text."""
+    return f"[withheld: {len(text)} bytes, sha256:{sha256_hex(text)}]" if text else ""

@@ -1,0 +1,220 @@
+"""The restricted store: per run a key pair, whose secret half is stored encrypted, and per attempt a file of encrypted originals.
+
+    <store>/
+      access.jsonl              every access, granted or refused
+      <run_id>/
+        recipient               public key of the run: writing originals needs no secret
+        key.age                 secret key of the run, encrypted for the recipients or with the passphrase
+        <attempt_id>.jsonl      one line per original: place, salted digest, length, and the original, encrypted for the run
+
+Rotating keys therefore rewrites one small file, and deleting it makes all originals of the run unreadable.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentbench.core.atomic_file import sync_folder, write_all, write_atomic
+from agentbench.core.canonical import CanonicalError, canonical, parse_canonical, sha256_hex
+from agentbench.core.errors import InputError, RecordError
+from agentbench.trace.originals import KeptOriginal
+from agentbench.vault.age import Protection, Unlock, Unreadable, encrypt, new_identity, private_folder
+
+FOLDER = ".vault"
+"""Name of the store beside run directories, unless $AB_VAULT names another folder."""
+SALT = 16
+_KEY = "key.age"
+_RECIPIENT = "recipient"
+_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+
+
+def store_folder(runs: Path) -> Path:
+    """Return the store of the runs in a folder: $AB_VAULT, or a folder beside them."""
+    named = os.environ.get("AB_VAULT")
+    return Path(named) if named else runs / FOLDER
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One encrypted original."""
+
+    place: str
+    kept: KeptOriginal
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RunStore:
+    """The part of a store that belongs to one run."""
+
+    store: Path
+    run_id: str
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.run_id):
+            raise InputError(f"{self.run_id!r} is not the id of a run")
+
+    @property
+    def folder(self) -> Path:
+        return self.store / self.run_id
+
+    def exists(self) -> bool:
+        return (self.folder / _KEY).is_file()
+
+    def create(self, protection: Protection) -> None:
+        """Create the key pair of the run.
+
+        Raises:
+            RecordError: it cannot be written.
+        """
+        private_folder(self.folder)
+        identity, recipient = new_identity()
+        self._write(_RECIPIENT, recipient.encode() + b"\n")
+        self._write(_KEY, protection.seal(identity.encode()))
+
+    def identity(self, unlock: Unlock) -> str:
+        """Decrypt the secret key of the run.
+
+        Raises:
+            WrongKey: the secret does not open it.
+            Unreadable: it was changed.
+            RecordError: it cannot be read.
+        """
+        try:
+            return unlock.open((self.folder / _KEY).read_bytes()).decode("ascii")
+        except OSError as error:
+            raise RecordError.of("read", self.folder / _KEY, error) from error
+        except UnicodeDecodeError:
+            raise Unreadable(f"{self.folder / _KEY} does not contain a key") from None
+
+    def rotate(self, unlock: Unlock, protection: Protection) -> None:
+        """Encrypt the key of the run for others instead."""
+        self._write(_KEY, protection.seal(self.identity(unlock).encode()))
+
+    def destroy(self) -> None:
+        """Delete the key first, then everything else of the run.
+
+        Raises:
+            RecordError: something cannot be deleted.
+        """
+        try:
+            (self.folder / _KEY).unlink(missing_ok=True)
+            sync_folder(self.folder)
+            shutil.rmtree(self.folder)
+        except OSError as error:
+            raise RecordError.of("remove", Path(error.filename or self.folder), error) from error
+
+    def attempt(self, attempt_id: str, *, withhold: bool) -> StoredOriginals:
+        """Return the keeper of an attempt's originals.
+
+        Raises:
+            RecordError: the store has no key for this run.
+        """
+        try:
+            recipient = (self.folder / _RECIPIENT).read_text(encoding="ascii").strip()
+        except OSError as error:
+            raise RecordError.of("read", self.folder / _RECIPIENT, error) from error
+        return StoredOriginals(self._file(attempt_id), recipient, withhold)
+
+    def entries(self, attempt_id: str) -> Iterator[Entry]:
+        """Yield the originals of an attempt in the order in which they were kept."""
+        yield from _entries(self._file(attempt_id))
+
+    def _file(self, attempt_id: str) -> Path:
+        if not _ID.fullmatch(attempt_id):
+            raise InputError(f"{attempt_id!r} is not the id of an attempt")
+        return self.folder / f"{attempt_id}.jsonl"
+
+    def _write(self, name: str, data: bytes) -> None:
+        try:
+            write_atomic(self.folder / name, data, durable=True)
+        except OSError as error:
+            raise RecordError.of("write", self.folder / name, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOriginals:
+    """Encrypts the originals of one attempt for the run's key. Needs no secret, so it can be sent to another process."""
+
+    file: Path
+    recipient: str
+    withhold: bool = False
+    _outputs: set[str] = field(default_factory=set, compare=False)
+
+    def keep(self, place: str, original: bytes) -> None:
+        if place.startswith("output:"):
+            # Outputs are named by their digest: equal ones are kept once.
+            if place in self._outputs:
+                return
+            self._outputs.add(place)
+        salted = secrets.token_bytes(SALT) + original
+        line = canonical(
+            {
+                "place": place,
+                "sha256": sha256_hex(salted),
+                "bytes": len(original),
+                "age": base64.b64encode(encrypt(salted, [self.recipient])).decode(),
+            }
+        )
+        try:
+            fd = os.open(self.file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                size = os.fstat(fd).st_size
+                torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+                write_all(fd, b"\n" * torn + line + b"\n")
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise RecordError.of("write", self.file, error) from error
+
+    def kept(self) -> Mapping[str, KeptOriginal]:
+        return {entry.place: entry.kept for entry in _entries(self.file)}
+
+
+def stored_runs(store: Path) -> list[RunStore]:
+    """List the runs whose originals are in a store.
+
+    Raises:
+        InputError: there is no store.
+    """
+    if not store.is_dir():
+        raise InputError(f"{store} does not exist", remedy="name the store with --vault or $AB_VAULT")
+    runs = [RunStore(store, path.name) for path in sorted(store.iterdir()) if _ID.fullmatch(path.name)]
+    return [run for run in runs if run.exists()]
+
+
+def unsalted(salted: bytes) -> bytes:
+    """Return the original without its salt."""
+    return salted[SALT:]
+
+
+def _entries(file: Path) -> Iterator[Entry]:
+    """Read a file of originals. An incomplete last line, which a crash can leave, and lines that were changed are left out."""
+    try:
+        with file.open("rb") as lines:
+            for line in lines:
+                entry = _entry(line)
+                if entry is not None:
+                    yield entry
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RecordError.of("read", file, error) from error
+
+
+def _entry(line: bytes) -> Entry | None:
+    try:
+        value = parse_canonical(line.removesuffix(b"\n"))
+        if not isinstance(value, Mapping):
+            return None
+        kept = KeptOriginal(str(value["sha256"]), int(str(value["bytes"])))
+        return Entry(str(value["place"]), kept, base64.b64decode(str(value["age"]), validate=True))
+    except (CanonicalError, KeyError, ValueError):
+        return None
