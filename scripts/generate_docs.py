@@ -157,6 +157,8 @@ def events_page() -> str:
     sections += [model_section(model, f"`{model.type}`", docs, level="###") for model in events.ATTEMPT_EVENTS]
     sections.append("## Events of a run")
     sections += [model_section(model, f"`{model.type}`", docs, level="###") for model in events.RUN_EVENTS]
+    sections.append("## Events of a restricted store")
+    sections += [model_section(model, f"`{model.type}`", docs, level="###") for model in events.VAULT_EVENTS]
     sections.append("## Parts of payloads")
     parts = (events.Excerpt, events.FileDigest, events.GateResult, events.JudgeFact)
     sections += [model_section(model, model.__name__, docs, level="###") for model in parts]

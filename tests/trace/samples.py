@@ -57,6 +57,7 @@ from agentbench.trace.events import (
     TestsStarted,
     ToolCallFinished,
     ToolCallStarted,
+    VaultAccess,
     WorkspaceMutated,
 )
 from agentbench.trace.log import EventLog
@@ -238,6 +239,16 @@ EXAMPLES: tuple[Payload, ...] = (
     RunReduced(approved_by="eve", reason="old", reduced_at="2026-03-08T00:00:00+00:00", files=3, bytes=100),
     RunClosed(
         status="completed", closed_at="2026-03-07T00:00:00.000+00:00", attempts=1, events=3, head="sha256:" + SHA
+    ),
+    VaultAccess(
+        action="get",
+        outcome="granted",
+        who="eve",
+        reason="incident 42",
+        run_id="01R",
+        at="2026-03-08T00:00:00+00:00",
+        attempt_id="01A",
+        place="event:3",
     ),
 )
 

@@ -7,7 +7,15 @@ import pytest
 from pydantic import BaseModel
 
 from agentbench.trace import events
-from agentbench.trace.events import ATTEMPT_EVENTS, EVENT_TYPES, RUN_EVENTS, Payload, StepFinished, StepStarted
+from agentbench.trace.events import (
+    ATTEMPT_EVENTS,
+    EVENT_TYPES,
+    RUN_EVENTS,
+    VAULT_EVENTS,
+    Payload,
+    StepFinished,
+    StepStarted,
+)
 from agentbench.trace.log import EventLog, read_events
 from tests.trace.samples import EXAMPLES
 
@@ -34,7 +42,7 @@ def test_every_payload_is_registered() -> None:
         for value in vars(events).values()
         if isinstance(value, type) and issubclass(value, Payload) and value not in bases
     }
-    assert defined == set(ATTEMPT_EVENTS) | set(RUN_EVENTS)
+    assert defined == set(ATTEMPT_EVENTS) | set(RUN_EVENTS) | set(VAULT_EVENTS)
     assert len(EVENT_TYPES) == len(defined)
 
 

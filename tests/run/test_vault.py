@@ -1,0 +1,272 @@
+"""Originals of redacted text: in the restricted store, readable with its key, and every access logged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.run.conftest import Ab, Ran
+from tests.run.tasks import make_task
+
+pytestmark = [pytest.mark.req("E-10b", "E-10c"), pytest.mark.end_to_end]
+
+TOKEN = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"
+LONG = "5d41402abc4b2a76b9719d911017c592ffee0102"
+COMMAND = "cat app.ini; /bin/echo $(cat app.ini) > /dev/null; sed -i 's/demo/real/' app.ini; echo 42 > answer.txt"
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    folder = make_task(tmp_path / "task")
+    (folder / "repo" / "app.ini").write_text(f"[app]\napi_token = {TOKEN}\nname = demo\n")
+    return folder
+
+
+@pytest.fixture
+def key(ab: Ab) -> tuple[Path, str]:
+    """A key file and its recipient."""
+    ran = ab("vault", "new-key", "audit.key")
+    assert ran.code == 0, ran.stderr
+    return ab.cwd / "audit.key", ran.stdout.strip()
+
+
+@pytest.fixture
+def kept(ab: Ab, task: Path, key: tuple[Path, str]) -> Path:
+    """A run whose originals are kept."""
+    ran = ab.by_command(task, COMMAND, "--vault-recipient", key[1])
+    assert ran.code == 0, ran.stderr
+    assert ran.record["result"]["passed"], ran.record
+    return Path(ran.json["run_dir"])
+
+
+def files_with(folder: Path, text: str) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+def events(run: Path, kind: str) -> list[dict[str, Any]]:
+    lines = next(run.glob("tasks/*/events.jsonl")).read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["type"] == kind]
+
+
+def accesses(ab: Ab, run: Path) -> list[tuple[str, str, str]]:
+    ran = ab("vault", "log", run, "--json")
+    assert ran.code == 0, ran.stdout
+    return [(entry["outcome"], entry["place"], entry["why"]) for entry in ran.json["accesses"]]
+
+
+def get(ab: Ab, run: Path, *options: str | Path, reason: str = "incident 42") -> Ran:
+    return ab("vault", "get", run, *options, "--reason", reason, "--by", "eve")
+
+
+def test_originals_are_readable_with_the_key_alone(ab: Ab, kept: Path, key: tuple[Path, str]) -> None:
+    assert files_with(kept.parent, TOKEN) == []
+    (output,) = [event for event in events(kept, "tool_call_finished") if event["payload"]["stdout"]["text"]]
+    assert "[redacted:repo-secret:1]" in output["payload"]["stdout"]["text"]
+    ran = get(ab, kept, "--event", str(output["seq"]), "--key", key[0])
+    assert ran.code == 0, ran.stderr
+    assert ran.json["outputs"] == {output["payload"]["stdout"]["sha256"]: f"[app]\napi_token = {TOKEN}\nname = demo\n"}
+    (process,) = [event for event in events(kept, "process_started") if "repo-secret" in str(event["payload"]["argv"])]
+    assert TOKEN in get(ab, kept, "--event", str(process["seq"]), "--key", key[0]).json["payload"]["argv"]
+    patch = get(ab, kept, "--file", "diffs/final.patch", "--key", key[0])
+    assert f" api_token = {TOKEN}\n" in patch.stdout
+    meta = json.loads((kept / "run.json").read_text())
+    assert meta["evidence"] == {"text": "redacted", "originals": "kept", "recipients": [key[1]]}
+    verified = ab("verify", kept)
+    assert verified.code == 0
+    assert "note: originals are in the restricted store" in verified.stdout
+
+
+def test_only_what_redaction_changed_is_kept(ab: Ab, kept: Path) -> None:
+    listed = json.loads(next(kept.glob("tasks/*/meta/originals.json")).read_text())["originals"]
+    kinds = sorted(place.partition(":")[0] for place in listed)
+    assert kinds == ["event", "file", "output", "output"], listed
+    assert all(len(original["sha256"]) == 64 for original in listed.values())
+
+
+def test_every_access_and_refusal_is_logged(ab: Ab, kept: Path, key: tuple[Path, str], tmp_path: Path) -> None:
+    other = ab("vault", "new-key", "other.key")
+    assert other.code == 0
+    patch = ("--file", "diffs/final.patch")
+    assert get(ab, kept, *patch, "--key", key[0]).code == 0
+    refused = [
+        (get(ab, kept, *patch, "--key", key[0], reason=" "), "no reason given"),
+        (get(ab, kept, *patch, "--key", "other.key"), "the key does not open the originals of this run"),
+        (get(ab, kept, *patch), "no key given"),
+        (get(ab, kept, *patch, "--key", "missing.key"), "cannot read missing.key: No such file or directory"),
+        (get(ab, kept, "--file", "run.json", "--key", key[0]), "the run keeps no original of file:run.json"),
+    ]
+    (tmp_path / "other.key").chmod(0o644)
+    refused.append((get(ab, kept, *patch, "--key", "other.key"), "other.key can be read by other users"))
+    for ran, why in refused:
+        assert (ran.code, ran.stdout) == (2, ""), ran
+        assert ran.stderr.startswith(f"error: {why}"), ran.stderr
+    logged = accesses(ab, kept)
+    assert logged[:2] == [("granted", "", ""), ("granted", "file:diffs/final.patch", "")]
+    assert [entry[0] for entry in logged[2:]] == ["refused"] * len(refused)
+    assert [entry[2] for entry in logged[2:]] == [why for _, why in refused]
+    assert "refused get of" in ab("vault", "log", kept).stdout
+
+
+PATCH = "file:diffs/final.patch"
+
+
+def _store(run: Path) -> Path:
+    (store,) = [path for path in (run.parent / ".vault").iterdir() if path.is_dir()]
+    return store
+
+
+def _flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def _entries(run: Path) -> tuple[Path, list[dict[str, Any]]]:
+    (path,) = _store(run).glob("*.jsonl")
+    return path, [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def _write(path: Path, entries: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(entry, sort_keys=True, separators=(",", ":")) + "\n" for entry in entries))
+
+
+def _change_entry(run: Path) -> None:
+    path, _ = _entries(run)
+    data = path.read_bytes()
+    # The lowest bit of a letter in the base64 text, far from its end.
+    at = data.index(b'"age":"', data.rindex(b"\n", 0, data.index(PATCH.encode())) + 1) + 300
+    _flip(path, at)
+
+
+def _swap_entries(run: Path) -> None:
+    path, entries = _entries(run)
+    patch = next(entry for entry in entries if entry["place"] == PATCH)
+    other = next(entry for entry in entries if entry["place"] != PATCH)
+    patch |= {name: other[name] for name in ("age", "sha256", "bytes")}
+    _write(path, entries)
+
+
+def _drop_entry(run: Path) -> None:
+    path, entries = _entries(run)
+    _write(path, [entry for entry in entries if entry["place"] != PATCH])
+
+
+def _change_list(run: Path) -> None:
+    path = next(run.glob("tasks/*/meta/originals.json"))
+    value = json.loads(path.read_text())
+    value["originals"][PATCH]["sha256"] = "0" * 64
+    path.write_text(json.dumps(value, sort_keys=True, separators=(",", ":")) + "\n")
+
+
+def _change_key(run: Path) -> None:
+    _flip(_store(run) / "key.age", -1)
+
+
+CHANGES = {
+    "cannot be decrypted": _change_entry,
+    "another digest": _swap_entries,
+    "is missing in the store": _drop_entry,
+    "the evidence was changed": _change_list,
+    "the encrypted data was changed": _change_key,
+}
+
+
+def test_changed_originals_are_refused_and_logged(ab: Ab, kept: Path, key: tuple[Path, str]) -> None:
+    for number, (why, change) in enumerate(CHANGES.items()):
+        run = shutil.copytree(kept.parent, ab.cwd / f"copy{number}") / kept.name
+        change(run)
+        ran = get(ab, run, "--file", "diffs/final.patch", "--key", key[0])
+        assert (ran.code, ran.stdout) == (1, ""), (why, ran)
+        assert why in ran.stderr
+        assert why in accesses(ab, run)[-1][2]
+
+
+def test_changed_access_log_is_reported_and_stops_access(ab: Ab, kept: Path, key: tuple[Path, str]) -> None:
+    assert get(ab, kept, "--file", "diffs/final.patch", "--key", key[0]).code == 0
+    log = kept.parent / ".vault/access.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"who":"eve"', b'"who":"bob"'))
+    ran = ab("vault", "log", kept)
+    assert ran.code == 1
+    assert ran.stdout.startswith("ALTERED: ")
+    again = get(ab, kept, "--file", "diffs/final.patch", "--key", key[0])
+    assert (again.code, again.stdout) == (3, "")
+
+
+def test_rotation_replaces_the_keys_and_destruction_ends_access(ab: Ab, kept: Path, key: tuple[Path, str]) -> None:
+    new = ab("vault", "new-key", "new.key").stdout.strip()
+    rotate = ("vault", "rotate", kept, "--to", new, "--reason", "eve left")
+    wrong = ab(*rotate, "--key", "new.key")
+    assert (wrong.code, "does not open" in wrong.stderr) == (2, True)
+    assert ab(*rotate, "--key", key[0]).code == 0
+    patch = ("--file", "diffs/final.patch")
+    assert get(ab, kept, *patch, "--key", key[0]).code == 2
+    assert TOKEN in get(ab, kept, *patch, "--key", "new.key").stdout
+    unexplained = ab("vault", "destroy", kept)
+    assert (unexplained.code, "no reason given" in unexplained.stderr) == (2, True)
+    assert ab("vault", "destroy", kept, "--reason", "request of the owner", "--by", "ann").code == 0
+    assert list((kept.parent / ".vault").glob("*/*")) == []
+    gone = get(ab, kept, *patch, "--key", "new.key")
+    assert gone.code == 2
+    assert "destroyed at " in gone.stderr
+    assert "by ann (request of the owner)" in gone.stderr
+    logged = ab("vault", "log", kept, "--json").json["accesses"]
+    assert [(entry["action"], entry["outcome"]) for entry in logged] == [
+        ("create", "granted"),
+        ("rotate", "refused"),
+        ("rotate", "granted"),
+        ("get", "refused"),
+        ("get", "granted"),
+        ("destroy", "refused"),
+        ("destroy", "granted"),
+        ("get", "refused"),
+    ]
+    verified = ab("verify", kept)
+    assert (verified.code, "by ann (request of the owner)" in verified.stdout) == (0, True)
+
+
+def test_run_verifies_and_replays_without_the_store(ab: Ab, kept: Path, key: tuple[Path, str]) -> None:
+    shutil.rmtree(kept.parent / ".vault")
+    verified = ab("verify", kept)
+    assert verified.code == 0
+    assert "the restricted store with the originals is not at" in verified.stdout
+    assert ab("replay", kept).code == 0
+    ran = get(ab, kept, "--file", "diffs/final.patch", "--key", key[0])
+    assert (ran.code, "has no originals of this run" in ran.stderr) == (2, True)
+
+
+def test_declared_secret_in_a_patch_can_be_replayed_with_the_key(ab: Ab, task: Path, key: tuple[Path, str]) -> None:
+    (task / "task.yaml").write_text((task / "task.yaml").read_text() + "artifacts: {redact: [PRIVATE_NAME]}\n")
+    own = Ab(ab.cwd, {**ab.env, "PRIVATE_NAME": LONG})
+    ran = own.by_command(task, f"echo 42 > answer.txt; echo {LONG} > note.txt", "--vault-recipient", key[1])
+    run = Path(ran.json["run_dir"])
+    assert "[redacted:PRIVATE_NAME:" in (run / ran.record["patch"]["path"]).read_text()
+    assert "unavailable" in ab("replay", run, "--json").stdout
+    replayed = ab("replay", run, "--key", key[0])
+    assert (replayed.code, replayed.stdout.partition(":")[0]) == (0, "AGREES"), replayed
+    assert ("granted", PATCH, "") in accesses(ab, run)
+
+
+def test_store_elsewhere_and_recipients_from_the_environment(ab: Ab, task: Path, key: tuple[Path, str]) -> None:
+    own = Ab(ab.cwd, {**ab.env, "AB_VAULT": str(ab.cwd / "safe"), "AB_VAULT_RECIPIENTS": key[1]})
+    run = Path(own.by_command(task, COMMAND).json["run_dir"])
+    assert not (run.parent / ".vault").exists()
+    assert (ab.cwd / "safe").stat().st_mode & 0o777 == 0o700
+    assert get(own, run, "--file", "diffs/final.patch", "--key", key[0]).code == 0
+    assert get(ab, run, "--file", "diffs/final.patch", "--key", key[0], "--vault", ab.cwd / "safe").code == 0
+
+
+def test_run_without_recipients_says_that_nothing_is_kept(ab: Ab, task: Path) -> None:
+    run = Path(ab.by_command(task, COMMAND).json["run_dir"])
+    assert json.loads((run / "run.json").read_text())["evidence"] == {"text": "redacted", "originals": "not kept"}
+    assert not (run.parent / ".vault").exists()
+    assert list(run.glob("tasks/*/meta/originals.json")) == []
+
+
+def test_invalid_recipient_is_refused_before_the_run(ab: Ab, task: Path) -> None:
+    ran = ab("run-task", "--task", task, "--agent", "noop", "--vault-recipient", "age1nonsense")
+    assert (ran.code, ran.stderr.splitlines()[0]) == (2, "error: not an age recipient: 'age1nonsense'.")
+    assert not (ab.cwd / "artifacts").exists()
