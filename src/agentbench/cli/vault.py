@@ -159,7 +159,7 @@ def rotate(
     stores = stored_runs(vault or store_folder(RUNS)) if run is None else [run_store(run, vault)]
     for store in stores:
         _rotate(store, access, key, protection)
-    click.echo(f"Rotated the key of {run.name if run else f'{len(stores)} runs'}.", err=True)
+    click.echo(f"Rotated the key of {run.name if run else f'{len(stores)} run' + 's' * (len(stores) != 1)}.", err=True)
 
 
 def _rotate(store: RunStore, access: Access, key: Path | None, protection: Protection) -> None:
