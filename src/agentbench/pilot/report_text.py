@@ -78,21 +78,7 @@ def report_markdown(report: PilotReport) -> str:
         "",
         "## Rates",
         "",
-        *markdown_table(
-            ("stratum", "method", "tasks", "passed", "rate", "95% interval", "method of the interval"),
-            [
-                (
-                    code(line.stratum),
-                    code(line.method),
-                    str(line.tasks),
-                    counted(line.proportion),
-                    percent(line.proportion.share),
-                    share_interval(line.proportion.interval),
-                    line.proportion.interval.method if line.proportion.interval else "",
-                )
-                for line in report.rates
-            ],
-        ),
+        *_rate_table(report.rates),
         "",
         "## Paired comparisons",
         "",
@@ -131,6 +117,24 @@ def report_markdown(report: PilotReport) -> str:
     lines += _decision_lines(state.decisions)
     lines += ["", "## Spending and stopping rules", "", *_rule_lines(report)]
     return "\n".join(lines) + "\n"
+
+
+def _rate_table(lines: Sequence[RateLine]) -> list[str]:
+    return markdown_table(
+        ("stratum", "method", "tasks", "passed", "rate", "95% interval", "method of the interval"),
+        [
+            (
+                code(line.stratum),
+                code(line.method),
+                str(line.tasks),
+                counted(line.proportion),
+                percent(line.proportion.share),
+                share_interval(line.proportion.interval),
+                line.proportion.interval.method if line.proportion.interval else "",
+            )
+            for line in lines
+        ],
+    )
 
 
 def _sequential_lines(report: PilotReport) -> list[str]:
