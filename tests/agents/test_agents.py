@@ -71,7 +71,7 @@ def test_reference_patch_is_applied_byte_for_byte(
 
 def test_reference_that_does_not_apply_ends_with_the_reason(open_session: OpenSession) -> None:
     recorded = open_session()
-    ended = run_session(ReferenceAgent(PATCH, is_patch=True), recorded.session)
+    ended = run_session(ReferenceAgent(PATCH), recorded.session)
     assert ended.code is TerminationCode.AGENT_CRASHED
     assert "no such file" in ended.rationale
     assert ended.evidence == (recorded.session.last_event,)

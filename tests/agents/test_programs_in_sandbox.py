@@ -133,7 +133,7 @@ def test_hostile_program_ends_with_an_exit_and_evidence(sandboxes: ProjectSandbo
 
 def test_reference_script_leaves_only_its_changes(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
     script = tmp_path / "reference.py"
-    script.write_text("#!/usr/bin/env python3\nimport sys\nopen('made', 'w').write('x\\n')\nprint(sys.argv[0])\n")
+    script.write_text("import sys\nopen('made', 'w').write('x\\n')\nprint(sys.argv[0])\n")
     with sandboxes.open(tmp_path) as recorded:
         ended = run_session(make_agent("reference", AgentSetup("t", tmp_path, reference=script)), recorded.session)
         assert ended.code is TerminationCode.AGENT_STOPPED, ended

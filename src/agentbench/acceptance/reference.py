@@ -6,13 +6,13 @@ from pathlib import Path
 
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.replica import grading_spec
+from agentbench.contract.reference_file import interpreter, is_patch
 from agentbench.contract.task_files import read_bytes
 from agentbench.core.command import Command
 from agentbench.core.errors import TaskError
 from agentbench.sandbox.protocol import Mount
 from agentbench.workspace.diff.extract import extract
 
-PATCH_SUFFIXES = frozenset({".patch", ".diff"})
 FOLDER = "/opt/reference"
 
 
@@ -31,12 +31,12 @@ def reference_patch(context: GradingContext) -> bytes | None:
     file = context.loaded.reference_file
     if file is None:
         return None
-    return read_bytes(file) if file.suffix in PATCH_SUFFIXES else _run_script(context, file)
+    return read_bytes(file) if is_patch(file) else _run_script(context, file)
 
 
 def _run_script(context: GradingContext, file: Path) -> bytes:
     target = f"{FOLDER}/{file.name}"
-    argv = ("python", target) if file.suffix == ".py" else ("sh", target)
+    argv = (interpreter(file), target)
     with context.backend.open(grading_spec(context, [Mount(file, target)]), context.prepared) as sandbox:
         timeout = context.loaded.task.environment.timeout_sec
         completed = sandbox.run(Command(argv=argv, cwd=context.spec.workdir, timeout_sec=timeout))

@@ -9,32 +9,30 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentbench.agents.base import AgentExit, AgentSetup
+from agentbench.contract.reference_file import interpreter, is_patch
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.tools.program_run import AgentProgram
 from agentbench.tools.session import Session
 
 MAX_REFERENCE = 64 * 1024 * 1024
-PATCH_SUFFIXES = frozenset({".patch", ".diff"})
 
 _SCRIPT = """folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
-cat > "$folder/reference" && chmod 700 "$folder/reference" && "$folder/reference" </dev/null"""
+cat > "$folder/reference" && {interpreter} "$folder/reference" </dev/null"""
 
 
 class ReferenceAgent:
     name = "reference"
     observability = Observability.TOOLS
 
-    def __init__(self, content: bytes, *, is_patch: bool) -> None:
+    def __init__(self, content: bytes, script: AgentProgram | None = None) -> None:
         self._content = content
-        self._is_patch = is_patch
+        self._script = script
+        """The program that makes the change; None if the content is a patch."""
 
     def run(self, session: Session) -> AgentExit:
-        if self._is_patch:
-            result = session.submit_patch(self._content)
-        else:
-            result = session.run_program(AgentProgram("reference_script", _SCRIPT, stdin=self._content, of_task=True))
+        result = session.run_program(self._script) if self._script else session.submit_patch(self._content)
         if result.ok:
             return AgentExit(TerminationCode.AGENT_STOPPED, "reference applied", (session.last_event,))
         why = f"reference did not apply: {result.error_message}"
@@ -53,7 +51,11 @@ def make(setup: AgentSetup) -> ReferenceAgent:
     if setup.reference is None:
         msg = f"task '{setup.task_id}' has no reference solution for agent 'reference'"
         raise InputError(msg, remedy="set `reference: reference.patch` in task.yaml")
-    return ReferenceAgent(_content(setup.reference), is_patch=setup.reference.suffix in PATCH_SUFFIXES)
+    content = _content(setup.reference)
+    if is_patch(setup.reference):
+        return ReferenceAgent(content)
+    command = _SCRIPT.format(interpreter=interpreter(setup.reference))
+    return ReferenceAgent(content, AgentProgram("reference_script", command, stdin=content, of_task=True))
 
 
 def _content(path: Path) -> bytes:

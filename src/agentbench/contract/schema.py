@@ -347,7 +347,7 @@ class Task(Model):
     oracle: Oracle = Oracle.model_construct()
     """The checks that decide whether the task is solved."""
     reference: NonEmpty | None = None
-    """A patch, or a script that runs in the sandbox, that solves the task. Agents never see it."""
+    """A patch (`.patch`, `.diff`) or a script that solves the task. A script runs in the sandbox: `.py` with Python, others with `sh`. Agents never see it."""
     turns: tuple[NonEmpty, ...] = ()
     """Further user messages of a multi-turn task, which is graded once at the end."""
     policy: Policy = Policy.model_construct()
