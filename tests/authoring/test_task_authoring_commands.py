@@ -50,6 +50,8 @@ def test_interrupted_harvest_says_what_it_does_and_how_to_continue(repo: Path, t
     put(repo, FIX, "Fix half")
     command = [sys.executable, "-m", "agentbench.cli", "task", "harvest", str(repo), "--max", "1", "--name", "a-b"]
     environment = {**os.environ, "AB_STATE": str(tmp_path / "state")}
+    # Tests started in the background ignore SIGINT; `ab` must not.
+    command = ["env", "--default-signal=INT", *command]
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         first = process.stderr.readline()

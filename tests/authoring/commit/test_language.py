@@ -48,4 +48,4 @@ def test_both_commands_refuse_the_repository_at_once(tmp_path: Path, lab: Lab) -
     lines: list[str] = []
     with pytest.raises(UnsuitableCommit, match="is written in Go"):
         harvest(request, lab, notify=lines.append)
-    assert lines == []
+    assert lines == [f"reading the history of {repo}"]

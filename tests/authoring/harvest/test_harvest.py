@@ -216,10 +216,11 @@ def test_harvest_without_candidates_explains_why(repo: Path, lab: Lab, tmp_path:
     request = HarvestRequest(task, tmp_path / "calc-heldout", tmp_path / "calc.harvest.json")
     lines: list[str] = []
     assert harvest(request, lab, notify=lines.append).candidates == 0
-    assert lines[1].startswith("no usable commits found among 2 (no test change 1, root commit 1): a commit must")
+    explanation = "no usable commits found among 2 (no test change 1, root commit 1): a commit must"
+    assert any(line.startswith(explanation) for line in lines)
     lines.clear()
     harvest(dataclasses.replace(request, since="2050-01-01T00:00:00"), lab, notify=lines.append)
-    assert lines[1].startswith("no usable commits found: there are none since 2050-01-01T00:00:00")
+    assert any(line.startswith("no usable commits found: there are none since 2050-01-01T00:00:00") for line in lines)
 
 
 def test_harvest_says_when_older_commits_are_ignored(
@@ -232,11 +233,12 @@ def test_harvest_says_when_older_commits_are_ignored(
     lines: list[str] = []
     monkeypatch.setattr("agentbench.authoring.harvest.harvest.MAX_COMMITS", 1)
     harvest(request, lab, notify=lines.append)
-    assert lines[0] == f"reading only the newest 1 commits; pass --start {first[:12]} for older ones"
+    assert f"reading only the newest 1 commits; pass --start {first[:12]} for older ones" in lines
     lines.clear()
     monkeypatch.setattr("agentbench.authoring.harvest.harvest.MAX_COMMITS", 2)
     harvest(request, lab, notify=lines.append)
-    assert lines[0] == "0 candidates, 0 already in the ledger"
+    assert not any(line.startswith("reading only") for line in lines)
+    assert "0 candidates, 0 already in the ledger" in lines
 
 
 def test_tasks_of_an_interrupted_harvest_are_accepted(repo: Path, lab: Lab, tmp_path: Path) -> None:
