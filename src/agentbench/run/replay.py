@@ -138,6 +138,7 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab, originals: Ori
         why = "the run keeps digests instead of text; the patch and the task are only in the restricted store"
         return Replay(record, "unavailable", "unavailable", why, remedy="give the store's key with --key FILE")
     files = _Files(folder, record, originals)
+    stored = files.recorded_patch()
     with tempfile.TemporaryDirectory(prefix="ab-replay-") as scratch:
         try:
             archive = files.read(CONTRACT)
@@ -146,7 +147,7 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab, originals: Ori
             redact = secrets_redactor(None if text == "full" else lab.snapshot_secrets(snapshot))
             if bundle.redacted:
                 bundle = unpack(archive, _folder(scratch, "restored"), redact)
-            patch = _exact_patch(files, recorded.patch, redact)
+            patch = _exact_patch(stored, files, recorded.patch, redact)
             task, evidence = with_reference(bundle, files.read_reference(), recorded.decoys_by_check(), redact)
             prepared = lab.prepare_snapshot(task, bundle.ids, snapshot)
             context = replace(lab.grading_context(prepared), reference_evidence=evidence)
@@ -287,7 +288,11 @@ class _Files:
             return None
 
     def recorded_patch(self) -> bytes:
-        """Return the patch in the folder, which may have placeholders."""
+        """Return the patch in the folder, which may have placeholders.
+
+        Raises:
+            RecordError: it cannot be read, or was changed.
+        """
         if self.record.patch is None:
             raise RecordError(f"{self.folder}: the record has no patch")
         data = _read(self.folder / Path(self.record.patch.path).relative_to(self.record.artifact_paths.task_dir))
@@ -297,13 +302,12 @@ class _Files:
         return data
 
 
-def _exact_patch(files: _Files, event: PatchExtracted, redact: Redactor) -> bytes:
+def _exact_patch(recorded: bytes, files: _Files, event: PatchExtracted, redact: Redactor) -> bytes:
     """Return the patch that was graded: the recorded one, its original, or with the secrets of the base repository put back.
 
     Raises:
         InputError: it has placeholders for other secrets.
     """
-    recorded = files.recorded_patch()
     if event.exact_sha256 is None:
         return recorded
     exact = redact.restore(recorded)
