@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 from pathlib import Path
@@ -119,12 +120,6 @@ def _store(run: Path) -> Path:
     return store
 
 
-def _flip(path: Path, at: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[at] ^= 1
-    path.write_bytes(bytes(data))
-
-
 def _entries(run: Path) -> tuple[Path, list[dict[str, Any]]]:
     (path,) = _store(run).glob("*.jsonl")
     return path, [json.loads(line) for line in path.read_text().splitlines()]
@@ -135,11 +130,12 @@ def _write(path: Path, entries: list[dict[str, Any]]) -> None:
 
 
 def _change_entry(run: Path) -> None:
-    path, _ = _entries(run)
-    data = path.read_bytes()
-    # The lowest bit of a letter in the base64 text, far from its end.
-    at = data.index(b'"age":"', data.rindex(b"\n", 0, data.index(PATCH.encode())) + 1) + 300
-    _flip(path, at)
+    path, entries = _entries(run)
+    patch = next(entry for entry in entries if entry["place"] == PATCH)
+    data = bytearray(base64.b64decode(patch["age"]))
+    data[-1] ^= 1
+    patch["age"] = base64.b64encode(data).decode()
+    _write(path, entries)
 
 
 def _swap_entries(run: Path) -> None:
@@ -163,7 +159,10 @@ def _change_list(run: Path) -> None:
 
 
 def _change_key(run: Path) -> None:
-    _flip(_store(run) / "key.age", -1)
+    path = _store(run) / "key.age"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
 
 
 CHANGES = {
