@@ -13,7 +13,7 @@ from agentbench.cli.options import FILE, RUN, json_option
 if TYPE_CHECKING:
     from agentbench.record.run_directory import RunDirectory
     from agentbench.record.schema import AttemptRecord
-    from agentbench.run.originals import Originals
+    from agentbench.run.originals import OriginalsReader
     from agentbench.run.replay import Replay
 
 EXIT_UNDECIDED = 2
@@ -72,7 +72,7 @@ def command(run: Path, task_id: str | None, sandbox: str, key: Path | None, as_j
         raise click.exceptions.Exit(code)
 
 
-def _originals(run: RunDirectory, key: Path | None) -> Originals | None:
+def _originals(run: RunDirectory, key: Path | None) -> OriginalsReader | None:
     """Open the restricted store with a key, or with the passphrase in the environment if that protects it."""
     import os
 

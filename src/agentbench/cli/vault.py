@@ -12,7 +12,7 @@ from agentbench.cli.options import FILE, FOLDER, RUN, json_option, stack
 
 if TYPE_CHECKING:
     from agentbench.record.schema import AttemptRecord
-    from agentbench.run.originals import Access, Action, Originals
+    from agentbench.run.originals import Access, Action, OriginalsReader
     from agentbench.trace.events import VaultAccess
     from agentbench.vault.age import Protection, Unlock
     from agentbench.vault.store import RunStore
@@ -76,14 +76,14 @@ def get(
     as_json: bool,
 ) -> None:
     """Print the original of an event or a file, after checking it against the digest in the run."""
-    from agentbench.run.originals import Originals, run_store
+    from agentbench.run.originals import OriginalsReader, run_store
 
     if (event is None) == (name is None):
         raise click.UsageError("Give either --event N or --file NAME.")
     record = _attempt(run, task_id, repeat)
     access = _access("get", who, reason)
     store = run_store(run, vault)
-    originals = Originals.open(run, store, access, _unlock(store, access, key))
+    originals = OriginalsReader.open(run, store, access, _unlock(store, access, key))
     if name is not None:
         data = originals.file(record, name)
         click.echo(_file_json(record, name, data) if as_json else data, nl=as_json)
@@ -192,12 +192,12 @@ def destroy(run: Path, reason: str, who: str | None, vault: Path | None) -> None
     click.echo(f"Destroyed the originals of {run.name}.", err=True)
 
 
-def open_originals(run: Path, action: Action, key: Path | None) -> Originals:
+def open_originals(run: Path, action: Action, key: Path | None) -> OriginalsReader:
     """Open the originals of a run for a command that reads some on the way."""
-    from agentbench.run.originals import Originals, run_store
+    from agentbench.run.originals import OriginalsReader, run_store
 
     access, store = _access(action, None, f"ab {action}"), run_store(run)
-    return Originals.open(run, store, access, _unlock(store, access, key))
+    return OriginalsReader.open(run, store, access, _unlock(store, access, key))
 
 
 def _access(action: Action, who: str | None, reason: str) -> Access:
@@ -260,7 +260,7 @@ def _attempt(run: Path, task_id: str | None, repeat: int | None) -> AttemptRecor
     raise InputError(f"{problem} in {run}", remedy=f"give --task and --repeat; tasks with attempts: {known}")
 
 
-def _event(originals: Originals, run: Path, record: AttemptRecord, seq: int) -> dict[str, object]:
+def _event(originals: OriginalsReader, run: Path, record: AttemptRecord, seq: int) -> dict[str, object]:
     """Return the original payload of an event, and its outputs in full, each with the digest that the log has."""
     from agentbench.core.errors import InputError
     from agentbench.run.originals import listed, outputs_of

@@ -31,7 +31,7 @@ from agentbench.record.manifest import Manifest, write_manifest
 from agentbench.trace.blobs import BlobStore
 from agentbench.trace.json_safe import valid_utf8
 from agentbench.trace.log import EventLog
-from agentbench.trace.originals import EvidenceText, Originals, of_file, withheld
+from agentbench.trace.originals import EvidenceText, OriginalsWriter, of_file, withheld
 from agentbench.trace.redaction import Redactor
 
 EVENTS = "events.jsonl"
@@ -78,7 +78,7 @@ class AttemptFolder:
     run_id: str = ""
     study_id: str = ""
     text: EvidenceText = "redacted"
-    originals: Originals | None = None
+    originals: OriginalsWriter | None = None
     """Keeps text that is redacted or withheld; None if nobody does."""
 
     @property

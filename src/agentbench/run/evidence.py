@@ -1,4 +1,4 @@
-"""What a run keeps of text: everything, everything but secrets, or digests; and whether a restricted store keeps the rest."""
+"""Sets how much text the evidence of a run has, and whether a restricted store keeps the originals of the rest."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Access:
     reason: str
 
 
-class Originals:
+class OriginalsReader:
     """The originals of one run, opened with a key."""
 
     def __init__(self, run: Path, store: RunStore, access: Access, identity: str) -> None:
@@ -50,7 +50,7 @@ class Originals:
         self._identity = identity
 
     @classmethod
-    def open(cls, run: Path, store: RunStore, access: Access, unlock: Unlock) -> Originals:
+    def open(cls, run: Path, store: RunStore, access: Access, unlock: Unlock) -> OriginalsReader:
         """Open the originals of a run.
 
         Raises:

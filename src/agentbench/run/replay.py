@@ -25,7 +25,7 @@ from agentbench.record.manifest import evidence_text
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.lab import Lab
-from agentbench.run.originals import Originals
+from agentbench.run.originals import OriginalsReader
 from agentbench.run.reference_evidence import REFERENCE, RecordedDecoys, with_reference
 from agentbench.run.task_bundle import CONTRACT, Bundle, secrets_redactor, unpack
 from agentbench.sandbox.protocol import Prepared
@@ -103,7 +103,7 @@ def replay_run(
     lab: Lab,
     *,
     task_id: str | None = None,
-    originals: Originals | None = None,
+    originals: OriginalsReader | None = None,
     report: Callable[[AttemptRecord], None] = lambda _record: None,
 ) -> Iterator[Replay]:
     """Replay every final attempt of a run, or those of one task. `originals` has the text that the run does not contain.
@@ -122,7 +122,7 @@ def replay_run(
         yield replay_attempt(run.path / record.artifact_paths.task_dir, record, lab, originals)
 
 
-def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab, originals: Originals | None = None) -> Replay:
+def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab, originals: OriginalsReader | None = None) -> Replay:
     """Replay one attempt from its folder. If it cannot be replayed, that is a result, not an error.
 
     Raises:
@@ -274,7 +274,7 @@ class _Files:
 
     folder: Path
     record: AttemptRecord
-    originals: Originals | None
+    originals: OriginalsReader | None
 
     def read(self, name: str) -> bytes:
         if self.originals is not None and self.originals.has_file(self.record, name):

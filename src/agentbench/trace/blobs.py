@@ -11,7 +11,7 @@ from agentbench.core.canonical import sha256_hex
 from agentbench.core.command import Stream
 from agentbench.core.errors import RecordError
 from agentbench.trace.events import Excerpt
-from agentbench.trace.originals import Originals, of_output
+from agentbench.trace.originals import OriginalsWriter, of_output
 from agentbench.trace.redaction import Redactor
 
 LIMIT = 4096
@@ -30,7 +30,9 @@ class BlobStore:
     If all text is withheld, nothing is written; the last blobs stay in memory, for monitors that look at them.
     """
 
-    def __init__(self, folder: Path, *, redact: Redactor | None = None, originals: Originals | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, redact: Redactor | None = None, originals: OriginalsWriter | None = None
+    ) -> None:
         self.folder = folder
         self.redact = redact
         self.originals = originals

@@ -17,7 +17,7 @@ from agentbench.core.file_lock import try_lock
 from agentbench.trace.chain import GENESIS, BadLine, Event, read_line, write_line
 from agentbench.trace.events import Actor, AttemptClosed, Payload
 from agentbench.trace.json_safe import field_names, to_json
-from agentbench.trace.originals import Originals, of_event
+from agentbench.trace.originals import OriginalsWriter, of_event
 from agentbench.trace.redaction import Redactor
 
 Responder = Callable[[int, Payload], Iterable[tuple[Payload, Actor]]]
@@ -31,7 +31,7 @@ class EventLog:
     """
 
     def __init__(
-        self, path: Path, fd: int, redact: Redactor | None, last: Tail, originals: Originals | None = None
+        self, path: Path, fd: int, redact: Redactor | None, last: Tail, originals: OriginalsWriter | None = None
     ) -> None:
         self.path = path
         self._fd = fd
@@ -44,7 +44,9 @@ class EventLog:
         self._listeners: list[Callable[[Payload], None]] = []
 
     @classmethod
-    def create(cls, path: Path, *, redact: Redactor | None = None, originals: Originals | None = None) -> EventLog:
+    def create(
+        cls, path: Path, *, redact: Redactor | None = None, originals: OriginalsWriter | None = None
+    ) -> EventLog:
         """Create a log. `originals` keeps the payloads that are not written as they are.
 
         Raises:
@@ -63,7 +65,7 @@ class EventLog:
 
     @classmethod
     def reopen(
-        cls, path: Path, *, redact: Redactor | None = None, originals: Originals | None = None
+        cls, path: Path, *, redact: Redactor | None = None, originals: OriginalsWriter | None = None
     ) -> tuple[EventLog, bytes]:
         """Continue a log after its last complete event.
 

@@ -1,7 +1,7 @@
 """Originals of text that the evidence does not contain: redacted secrets, and all text of a run that keeps digests only.
 
-An attempt names each original by its place. Whoever keeps it (a restricted store, or nobody) sits behind a protocol, so that
-logs and blobs know nothing about keys.
+An attempt names each original by its place. Logs and blobs pass originals to an `OriginalsWriter`, a restricted store or one that
+discards them, so that they know nothing about keys.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ repository. `digest`: all text is replaced by its digest and length."""
 
 @dataclass(frozen=True, slots=True)
 class KeptOriginal:
-    """What the evidence holds of an original: a digest of a random salt and the text, and the length of the text."""
+    """The entry of an original in the evidence: a digest of a random salt and the text, and the length of the text."""
 
     sha256: str
     bytes: int
 
 
-class Originals(Protocol):
-    """Keeps the originals of one attempt. May be called from any thread."""
+class OriginalsWriter(Protocol):
+    """Stores the originals of one attempt. May be called from any thread."""
 
     @property
     def withhold(self) -> bool:
@@ -64,8 +64,8 @@ class EvidenceTerms:
     """How the attempts of a run treat text."""
 
     text: EvidenceText = "redacted"
-    originals: Callable[[str], Originals | None] = lambda _attempt_id: None
-    """Returns the keeper of an attempt's originals; None if nobody keeps them."""
+    originals: Callable[[str], OriginalsWriter | None] = lambda _attempt_id: None
+    """Returns the writer of an attempt's originals; None if nothing is withheld and nothing kept."""
 
 
 def of_event(seq: int) -> str:

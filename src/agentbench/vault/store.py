@@ -112,7 +112,7 @@ class RunStore:
             raise RecordError.of("remove", Path(error.filename or self.folder), error) from error
 
     def attempt(self, attempt_id: str, *, withhold: bool) -> StoredOriginals:
-        """Return the keeper of an attempt's originals.
+        """Return the writer of an attempt's originals.
 
         Raises:
             RecordError: the store has no key for this run.
