@@ -92,6 +92,7 @@ def test_every_access_and_refusal_is_logged(ab: Ab, kept: Path, key: tuple[Path,
     other = ab("vault", "new-key", "other.key")
     assert other.code == 0
     patch = ("--file", "diffs/final.patch")
+    attempt = json.loads((kept / "attempts.jsonl").read_text())["attempt_id"]
     assert get(ab, kept, *patch, "--key", key[0]).code == 0
     refused = [
         (get(ab, kept, *patch, "--key", key[0], reason=" "), "no reason given"),
@@ -99,6 +100,10 @@ def test_every_access_and_refusal_is_logged(ab: Ab, kept: Path, key: tuple[Path,
         (get(ab, kept, *patch), "no key given"),
         (get(ab, kept, *patch, "--key", "missing.key"), "cannot read missing.key: No such file or directory"),
         (get(ab, kept, "--file", "run.json", "--key", key[0]), "the run keeps no original of file:run.json"),
+    ]
+    refused += [
+        (get(ab, kept, *patch, "--key", key[0], "--task", "other"), f"no such attempt in {kept}"),
+        (get(ab, kept, "--event", "9999", "--key", key[0]), f"attempt {attempt} has no event 9999"),
     ]
     (tmp_path / "other.key").chmod(0o644)
     refused.append((get(ab, kept, *patch, "--key", "other.key"), "other.key can be read by other users"))
@@ -158,6 +163,10 @@ def _change_list(run: Path) -> None:
     path.write_text(json.dumps(value, sort_keys=True, separators=(",", ":")) + "\n")
 
 
+def _replace_list(run: Path) -> None:
+    next(run.glob("tasks/*/meta/originals.json")).write_text("[]\n")
+
+
 def _change_key(run: Path) -> None:
     path = _store(run) / "key.age"
     data = bytearray(path.read_bytes())
@@ -170,6 +179,7 @@ CHANGES = {
     "another digest": _swap_entries,
     "is missing in the store": _drop_entry,
     "the evidence was changed": _change_list,
+    "is not a list of originals": _replace_list,
     "the encrypted data was changed": _change_key,
 }
 

@@ -12,7 +12,7 @@ from agentbench.cli.options import FILE, FOLDER, RUN, json_option, stack
 
 if TYPE_CHECKING:
     from agentbench.record.schema import AttemptRecord
-    from agentbench.run.originals import Access, Action, OriginalsReader
+    from agentbench.run.originals import Access, Action, EventOriginals, OriginalsReader
     from agentbench.trace.events import VaultAccess
     from agentbench.vault.age import Protection, Unlock
     from agentbench.vault.store import RunStore
@@ -76,19 +76,24 @@ def get(
     as_json: bool,
 ) -> None:
     """Print the original of an event or a file, after checking it against the digest in the run."""
-    from agentbench.run.originals import OriginalsReader, run_store
+    from agentbench.core.errors import InputError
+    from agentbench.run.originals import OriginalsReader, refuse, run_store
 
     if (event is None) == (name is None):
         raise click.UsageError("Give either --event N or --file NAME.")
-    record = _attempt(run, task_id, repeat)
     access = _access("get", who, reason)
     store = run_store(run, vault)
     originals = OriginalsReader.open(run, store, access, _unlock(store, access, key))
+    try:
+        record = _attempt(run, task_id, repeat)
+    except InputError as error:
+        refuse(store, access, error.message, remedy=error.remedy or "")
     if name is not None:
         data = originals.file(record, name)
         click.echo(_file_json(record, name, data) if as_json else data, nl=as_json)
     elif event is not None:
-        click.echo(json.dumps(_event(originals, run, record, event), indent=2, ensure_ascii=as_json))
+        value = _event_json(event, originals.event(record, event))
+        click.echo(json.dumps(value, indent=2, ensure_ascii=as_json))
 
 
 @command.command(name="log", epilog=EPILOG)
@@ -260,26 +265,6 @@ def _attempt(run: Path, task_id: str | None, repeat: int | None) -> AttemptRecor
     raise InputError(f"{problem} in {run}", remedy=f"give --task and --repeat; tasks with attempts: {known}")
 
 
-def _event(originals: OriginalsReader, run: Path, record: AttemptRecord, seq: int) -> dict[str, object]:
-    """Return the original payload of an event, and its outputs in full, each with the digest that the log has."""
-    from agentbench.core.errors import InputError
-    from agentbench.run.originals import listed, outputs_of
-    from agentbench.trace.originals import of_event, of_output
-
-    digests = outputs_of(run, record, seq)
-    if digests is None:
-        raise InputError(f"attempt {record.attempt_id} has no event {seq}")
-    kept = listed(run, record)
-    outputs = [digest for digest in digests if of_output(digest) in kept]
-    # An event whose outputs alone were redacted has no original of its own; reading none of both is a refusal.
-    payload = originals.event(record, seq) if of_event(seq) in kept or not outputs else None
-    return {
-        "event": seq,
-        "payload": None if payload is None else json.loads(payload),
-        "outputs": {digest: _shown(originals.output(record, digest)) for digest in outputs},
-    }
-
-
 def _shown(data: bytes) -> str | dict[str, str]:
     """Return bytes as text, or as base64 if they are not UTF-8."""
     import base64
@@ -293,6 +278,14 @@ def _shown(data: bytes) -> str | dict[str, str]:
 def _file_json(record: AttemptRecord, name: str, data: bytes) -> str:
     value = {"attempt_id": record.attempt_id, "file": name, "bytes": len(data), "content": _shown(data)}
     return json.dumps(value, indent=2)
+
+
+def _event_json(number: int, originals: EventOriginals) -> dict[str, object]:
+    return {
+        "event": number,
+        "payload": None if originals.payload is None else json.loads(originals.payload),
+        "outputs": {digest: _shown(data) for digest, data in originals.outputs.items()},
+    }
 
 
 def _line(number: int, access: VaultAccess) -> str:

@@ -4,7 +4,8 @@ refusal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
@@ -40,6 +41,15 @@ class Access:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class EventOriginals:
+    """The originals of an event. An event whose outputs alone were redacted has no original payload."""
+
+    payload: bytes | None
+    outputs: Mapping[str, bytes]
+    """By digest."""
+
+
 class OriginalsReader:
     """The originals of one run, opened with a key."""
 
@@ -65,15 +75,20 @@ class OriginalsReader:
         except (Unreadable, RecordError) as error:
             log(store, access, "refused", why=error.message)
             raise AlteredOriginal(f"{store.folder}/key.age: {error.message}") from None
+        except InputError as error:
+            refuse(store, access, error.message, remedy=error.remedy or "")
         return cls(run, store, access, identity)
 
-    def event(self, record: AttemptRecord, seq: int) -> bytes:
-        """Return the payload of an event as it was before redaction, as JSON."""
-        return self._read(record, of_event(seq))
-
-    def output(self, record: AttemptRecord, sha256: str) -> bytes:
-        """Return an output that an event names by its digest."""
-        return self._read(record, of_output(sha256))
+    def event(self, record: AttemptRecord, seq: int) -> EventOriginals:
+        """Return the originals of an event: its payload before redaction, and its outputs in full."""
+        place = of_event(seq)
+        with self._logged_refusal(record, place):
+            digests = _outputs_of(self._run, record, seq)
+            kept = _listed(self._run, record)
+        outputs = [digest for digest in digests if of_output(digest) in kept]
+        # Reading an event without any original is a refusal.
+        payload = self._read(record, place) if place in kept or not outputs else None
+        return EventOriginals(payload, {digest: self._read(record, of_output(digest)) for digest in outputs})
 
     def file(self, record: AttemptRecord, name: str) -> bytes:
         """Return a file of the attempt's folder as it was before redaction."""
@@ -81,38 +96,45 @@ class OriginalsReader:
 
     def has_file(self, record: AttemptRecord, name: str) -> bool:
         """Return whether the run keeps the original of a file."""
-        return of_file(name) in listed(self._run, record)
+        with self._logged_refusal(record, of_file(name)):
+            return of_file(name) in _listed(self._run, record)
 
     def _read(self, record: AttemptRecord, place: str) -> bytes:
-        expected = listed(self._run, record).get(place)
+        with self._logged_refusal(record, place):
+            original = self._checked(record, place)
+        self._log(record, place, "granted")
+        return original
+
+    def _checked(self, record: AttemptRecord, place: str) -> bytes:
+        expected = _listed(self._run, record).get(place)
         if expected is None:
             known = f"see {record.artifact_paths.task_dir}/{ORIGINALS}"
-            self._refuse(record, place, f"the run keeps no original of {place}", remedy=known)
+            raise InputError(f"the run keeps no original of {place}", remedy=known)
         altered = _altered(self._run, record)
         if altered:
-            self._altered(record, place, altered)
+            raise AlteredOriginal(altered)
         entries = [entry for entry in self._store.entries(record.attempt_id) if entry.place == place]
         if not entries:
-            self._altered(record, place, f"{place} is missing in the store, or its line was changed")
+            raise AlteredOriginal(f"{place} is missing in the store, or its line was changed")
         try:
             salted = decrypt(entries[-1].data, [self._identity])
         except (WrongKey, Unreadable):
-            self._altered(record, place, f"{place} was changed in the store: it cannot be decrypted")
+            raise AlteredOriginal(f"{place} was changed in the store: it cannot be decrypted") from None
         if sha256_hex(salted) != expected:
-            self._altered(record, place, f"{place} is not the original that the run sealed: another digest")
-        self._log(record, place, "granted")
+            raise AlteredOriginal(f"{place} is not the original that the run sealed: another digest")
         return unsalted(salted)
+
+    @contextmanager
+    def _logged_refusal(self, record: AttemptRecord, place: str) -> Iterator[None]:
+        """Log an error as the refusal of an access."""
+        try:
+            yield
+        except AgentBenchError as error:
+            self._log(record, place, "refused", error.message)
+            raise
 
     def _log(self, record: AttemptRecord, place: str, outcome: str, why: str = "") -> None:
         log(self._store, self._access, outcome, attempt_id=record.attempt_id, place=place, why=why)
-
-    def _refuse(self, record: AttemptRecord, place: str, why: str, remedy: str = "") -> NoReturn:
-        self._log(record, place, "refused", why)
-        raise InputError(why, remedy=remedy)
-
-    def _altered(self, record: AttemptRecord, place: str, why: str) -> NoReturn:
-        self._log(record, place, "refused", why)
-        raise AlteredOriginal(why)
 
 
 def run_store(run: Path, store: Path | None = None) -> RunStore:
@@ -183,7 +205,7 @@ def refuse(store: RunStore, access: Access, why: str, remedy: str = "") -> NoRet
     raise InputError(why, remedy=remedy)
 
 
-def listed(run: Path, record: AttemptRecord) -> dict[str, str]:
+def _listed(run: Path, record: AttemptRecord) -> dict[str, str]:
     """Return the salted digests of an attempt's originals by place, as its evidence has them.
 
     Raises:
@@ -202,16 +224,17 @@ def listed(run: Path, record: AttemptRecord) -> dict[str, str]:
     raise AlteredOriginal(f"{record.artifact_paths.task_dir}/{ORIGINALS} is not a list of originals")
 
 
-def outputs_of(run: Path, record: AttemptRecord, seq: int) -> list[str] | None:
-    """Return the digests of the outputs in an event; None if the attempt has no such event.
+def _outputs_of(run: Path, record: AttemptRecord, seq: int) -> list[str]:
+    """Return the digests of the outputs in an event.
 
     Raises:
+        InputError: the attempt has no such event.
         RecordError: the log cannot be read.
     """
     for event in read_events(run / record.artifact_paths.task_dir / EVENTS):
         if event.seq == seq:
             return _digests(event.payload.model_dump(mode="json"))
-    return None
+    raise InputError(f"attempt {record.attempt_id} has no event {seq}")
 
 
 def _digests(value: object) -> list[str]:
