@@ -281,7 +281,9 @@ def cli_choices(options: RunOptions) -> CliChoices:
 
 
 def store_options(options: RunOptions) -> StoreOptions:
-    """Return the restricted store of the run, with recipients or a passphrase from the environment if none are given.
+    """Return the restricted store of the run.
+
+    Recipients come from the environment if none are given. A passphrase is used only with `--vault-passphrase`.
 
     Raises:
         InputError: a recipient is invalid.
@@ -295,13 +297,13 @@ def store_options(options: RunOptions) -> StoreOptions:
     recipients = options["vault_recipients"] or (() if options["vault_passphrase"] else tuple(named))
     if recipients and options["vault_passphrase"]:
         raise InputError("--vault-recipient and --vault-passphrase cannot be combined")
-    passphrase = "" if recipients else os.environ.get(PASSPHRASE, "")
-    if not recipients and not passphrase and not options["vault_passphrase"]:
+    if not recipients and not options["vault_passphrase"]:
         return StoreOptions()
     from agentbench.vault.age import check_recipient
     from agentbench.vault.store import store_folder
 
     checked = tuple(map(check_recipient, recipients))
+    passphrase = "" if checked else os.environ.get(PASSPHRASE, "")
     if not checked and not passphrase:
         passphrase = click.prompt("Passphrase for the originals", hide_input=True, confirmation_prompt=True, err=True)
     return StoreOptions(str(store_folder(options["out"]).absolute()), checked, passphrase)
