@@ -172,8 +172,11 @@ class AttemptFolder:
         return write_manifest(self.path / MANIFEST, manifest, redact=self.redact)
 
     def write_originals(self) -> None:
-        """Write the list of the originals that are kept of this attempt, if there are any."""
-        kept = {} if self.originals is None else self.originals.kept()
+        """Sync the originals that are kept of this attempt, and write the list of them, if there are any."""
+        if self.originals is None:
+            return
+        self.originals.sync()
+        kept = self.originals.kept()
         if kept:
             places: dict[str, Json] = {
                 place: {"sha256": original.sha256, "bytes": original.bytes} for place, original in kept.items()

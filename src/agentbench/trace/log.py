@@ -40,6 +40,7 @@ class EventLog:
         self._lock = threading.Lock()
         self._head, self._count, self._t, self._size = last.head, last.count, last.t, last.size
         self._broken = False
+        self._kept_next = False
         self._responder: Responder | None = None
         self._listeners: list[Callable[[Payload], None]] = []
 
@@ -84,13 +85,15 @@ class EventLog:
             last = tail(path)
             torn = os.pread(fd, os.fstat(fd).st_size - last.size, last.size)
             os.ftruncate(fd, last.size)
+            log = cls(path, fd, redact, last, originals)
+            log._kept_next = originals is not None and of_event(last.count + 1) in originals.kept()
         except OSError as error:
             os.close(fd)
             raise RecordError.of("continue", path, error) from error
         except BaseException:
             os.close(fd)
             raise
-        return cls(path, fd, redact, last, originals), torn
+        return log, torn
 
     @property
     def head(self) -> str:
@@ -122,9 +125,9 @@ class EventLog:
         with self._lock:
             if unless is not None and unless():
                 return 0
-            seq = self._write_encoded(encoded, payload.type, actor)
+            seq = self._write(encoded, payload.type, actor)
             for response, response_actor in self._responder(seq, payload) if self._responder else ():
-                self._write_encoded(self._encode(response), response.type, response_actor)
+                self._write(self._encode(response), response.type, response_actor)
             for listener in self._listeners:
                 listener(payload)
             return seq
@@ -158,7 +161,7 @@ class EventLog:
         """Write the closing event of an attempt's log, sync, close, and return the head."""
         with self._lock:
             closing = AttemptClosed(events=self._count, head=self._head, record_sha256=record_sha256)
-            self._write(canonical(closing.model_dump(mode="json")), closing.type, "harness")
+            self._write(_Encoded(canonical(closing.model_dump(mode="json"))), closing.type, "harness")
         self.sync()
         self.release()
         return self._head
@@ -188,23 +191,28 @@ class EventLog:
         body, original = _body(written, self._redact), _body(exact or payload, None)
         return _Encoded(body, None if original == body else original)
 
-    def _write_encoded(self, encoded: _Encoded, event_type: str, actor: Actor) -> int:
-        seq = self._write(encoded.body, event_type, actor)
-        if self._originals is not None and encoded.original is not None:
-            self._originals.keep(of_event(seq), encoded.original)
-        return seq
-
-    def _write(self, body: bytes, event_type: str, actor: Actor) -> int:
+    def _write(self, encoded: _Encoded, event_type: str, actor: Actor) -> int:
         if self._fd < 0 or self._broken:
             msg = f"{self.path}: the log is {'unusable after a failed write' if self._broken else 'closed'}"
             raise RecordError(msg)
         # The clock may step back, but times in a log always increase.
         now = max(self._t + 1, time.time_ns() // 1000)
         seq = self._count + 1
-        line, head = write_line(body, event_type=event_type, actor=actor, seq=seq, t=now, prev=self._head)
+        self._keep_original(seq, encoded)
+        line, head = write_line(encoded.body, event_type=event_type, actor=actor, seq=seq, t=now, prev=self._head)
         self._write_all(line)
         self._head, self._count, self._t, self._size = head, seq, now, self._size + len(line)
+        self._kept_next = False
         return seq
+
+    def _keep_original(self, seq: int, encoded: _Encoded) -> None:
+        """Keep the original of an event before it is written, so that no event is without its original.
+
+        If the write then fails or the process dies, the next event has the same number, and replaces the original.
+        """
+        if self._originals is not None and (encoded.original is not None or self._kept_next):
+            self._kept_next = True
+            self._originals.keep(of_event(seq), encoded.body if encoded.original is None else encoded.original)
 
     def _write_all(self, line: bytes) -> None:
         done = 0

@@ -45,6 +45,14 @@ class OriginalsWriter(Protocol):
         """Return what was kept of this attempt, by place."""
         ...
 
+    def sync(self) -> None:
+        """Make all originals kept so far survive a loss of power.
+
+        Raises:
+            RecordError: they cannot be synced.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
@@ -57,6 +65,9 @@ class Discarded:
 
     def kept(self) -> Mapping[str, KeptOriginal]:
         return {}
+
+    def sync(self) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)

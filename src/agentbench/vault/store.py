@@ -149,11 +149,9 @@ class StoredOriginals:
     _outputs: set[str] = field(default_factory=set, compare=False)
 
     def keep(self, place: str, original: bytes) -> None:
-        if place.startswith("output:"):
+        if place in self._outputs:
             # Outputs are named by their digest: equal ones are kept once.
-            if place in self._outputs:
-                return
-            self._outputs.add(place)
+            return
         salted = secrets.token_bytes(SALT) + original
         line = canonical(
             {
@@ -173,9 +171,21 @@ class StoredOriginals:
                 os.close(fd)
         except OSError as error:
             raise RecordError.of("write", self.file, error) from error
+        if place.startswith("output:"):
+            self._outputs.add(place)
 
     def kept(self) -> Mapping[str, KeptOriginal]:
         return {entry.place: entry.kept for entry in _entries(self.file)}
+
+    def sync(self) -> None:
+        try:
+            with self.file.open("rb") as file:
+                os.fsync(file.fileno())
+            sync_folder(self.file.parent)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise RecordError.of("sync", self.file, error) from error
 
 
 def stored_runs(store: Path) -> list[RunStore]:
