@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from agentbench.core.ids import new_ulid
+from agentbench.vault.age import Protection, Unlock, read_identities
+from agentbench.vault.store import RunStore
 from tests.run.conftest import Ab, Ran
 from tests.run.tasks import make_task
 
@@ -235,6 +238,37 @@ def test_rotation_replaces_the_keys_and_destruction_ends_access(ab: Ab, kept: Pa
     ]
     verified = ab("verify", kept)
     assert (verified.code, "by ann (request of the owner)" in verified.stdout) == (0, True)
+
+
+def test_rotation_of_all_runs_skips_some_and_can_be_repeated(ab: Ab, key: tuple[Path, str]) -> None:
+    new = ab("vault", "new-key", "new.key").stdout.strip()
+    other = ab("vault", "new-key", "other.key").stdout.strip()
+    folder = ab.cwd / "store"
+    first, middle, last = (RunStore(folder, new_ulid()) for _ in range(3))
+    for store, recipient in ((first, key[1]), (middle, other), (last, key[1])):
+        store.create(Protection((recipient,)))
+    rotate = ("vault", "rotate", "--all", "--vault", folder, "--to", new, "--reason", "eve left", "--key")
+    ran = ab(*rotate, key[0])
+    wrong = "the key does not open the originals of this run"
+    states = ["rotated {}", f"skipped {{}}: {wrong}", "rotated {}"]
+    assert (ran.code, sorted(ran.stdout.splitlines())) == (1, _lines(states, first, middle, last))
+    again = ab(*rotate, key[0])
+    states = ["already rotated {}", f"skipped {{}}: {wrong}", "already rotated {}"]
+    assert (again.code, sorted(again.stdout.splitlines())) == (1, _lines(states, first, middle, last))
+    end = ab(*rotate, "other.key")
+    states = ["already rotated {}", "rotated {}", "already rotated {}"]
+    assert (end.code, sorted(end.stdout.splitlines())) == (0, _lines(states, first, middle, last))
+    for store in (first, middle, last):
+        assert store.identity(Unlock(read_identities(ab.cwd / "new.key")))
+    logged = ab("vault", "log", "--vault", folder, "--json").json["accesses"]
+    outcomes = {
+        store: [entry["outcome"] for entry in logged if entry["run_id"] == store.run_id] for store in (first, middle)
+    }
+    assert outcomes == {first: ["granted", "refused", "refused"], middle: ["refused", "refused", "granted"]}
+
+
+def _lines(states: list[str], *stores: RunStore) -> list[str]:
+    return sorted(state.format(store.run_id) for state, store in zip(states, stores, strict=True))
 
 
 def test_run_verifies_and_replays_without_the_store(ab: Ab, kept: Path, key: tuple[Path, str]) -> None:

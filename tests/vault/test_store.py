@@ -72,6 +72,21 @@ def test_passphrase_protects_the_key(store: RunStore) -> None:
         store.identity(Unlock(passphrase="battery staple"))
 
 
+def test_protection_of_the_key_is_known_without_a_secret(store: RunStore) -> None:
+    identity, recipient = new_identity()
+    other, phrase = Protection((recipient, new_identity()[1])), Protection(passphrase="correct horse")
+    store.create(Protection((recipient,)))
+    assert store.protected_by(Protection((recipient,)))
+    assert not store.protected_by(other)
+    assert not store.protected_by(phrase)
+    store.rotate(Unlock((identity,)), phrase)
+    assert store.protected_by(phrase)
+    assert not store.protected_by(Protection((recipient,)))
+    assert not store.protected_by(Protection(passphrase="battery staple"))
+    with pytest.raises(WrongKey):
+        store.identity(Unlock((identity,)))
+
+
 def test_equal_originals_have_different_digests(store: RunStore) -> None:
     store.create(Protection((new_identity()[1],)))
     originals = store.attempt(new_ulid(), withhold=False)

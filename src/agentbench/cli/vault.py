@@ -150,7 +150,11 @@ def rotate(
     to_passphrase: bool,
     vault: Path | None,
 ) -> None:
-    """Protect the key of a run for other recipients. Old keys no longer open the store; originals stay as they are."""
+    """Protect the key of a run for other recipients. Old keys no longer open the store; originals stay as they are.
+
+    With --all, runs that the key does not open are skipped. Exit 1 if there are any.
+    """
+    from agentbench.core.errors import InputError
     from agentbench.record.find_run import RUNS
     from agentbench.run.originals import run_store
     from agentbench.vault.store import store_folder, stored_runs
@@ -162,22 +166,47 @@ def rotate(
     protection = _protection(recipients)
     access = _access("rotate", who, reason)
     stores = stored_runs(vault or store_folder(RUNS)) if run is None else [run_store(run, vault)]
+    if not stores:
+        click.echo("The store has no runs.", err=True)
+        return
+    unlock = _unlock(stores[0], access, key)
+    skipped = 0
     for store in stores:
-        _rotate(store, access, key, protection)
-    click.echo(f"Rotated the key of {run.name if run else f'{len(stores)} run' + 's' * (len(stores) != 1)}.", err=True)
+        try:
+            click.echo(f"{_rotate(store, access, unlock, protection)} {store.run_id}")
+        except InputError as error:
+            if not every:
+                raise
+            skipped += 1
+            click.echo(f"skipped {store.run_id}: {error.message}")
+    if skipped:
+        click.echo(f"{skipped} of {len(stores)} runs skipped; rotate them with their own key.", err=True)
+        raise click.exceptions.Exit(1)
 
 
-def _rotate(store: RunStore, access: Access, key: Path | None, protection: Protection) -> None:
-    from agentbench.run.originals import log, refuse
+def _rotate(store: RunStore, access: Access, unlock: Unlock, protection: Protection) -> str:
+    """Rotate the key of one run, unless that is done already. Return what happened.
+
+    Raises:
+        InputError: the access is refused.
+    """
+    from agentbench.core.errors import RecordError
+    from agentbench.run.originals import check_access, log, refuse
     from agentbench.vault.age import Unreadable, WrongKey
 
-    unlock = _unlock(store, access, key)
+    check_access(store, access)
     try:
         store.identity(unlock)
     except (WrongKey, Unreadable) as error:
+        if store.protected_by(protection):
+            log(store, access, "refused", why="the key is already protected as requested")
+            return "already rotated"
+        refuse(store, access, error.message)
+    except RecordError as error:
         refuse(store, access, error.message)
     log(store, access, "granted")
     store.rotate(unlock, protection)
+    return "rotated"
 
 
 @command.command(epilog=EPILOG)

@@ -5,9 +5,10 @@
       <run_id>/
         recipient               public key of the run: writing originals needs no secret
         key.age                 secret key of the run, encrypted for the recipients or with the passphrase
+        key.json                digest of key.age and its recipients, which age does not show
         <attempt_id>.jsonl      one line per original: place, salted digest, length, and the original, encrypted for the run
 
-Rotating keys therefore rewrites one small file, and deleting it makes all originals of the run unreadable.
+Rotating keys therefore rewrites two small files, and deleting `key.age` makes all originals of the run unreadable.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from agentbench.core.atomic_file import sync_folder, write_all, write_atomic
 from agentbench.core.canonical import CanonicalError, canonical, parse_canonical, sha256_hex
 from agentbench.core.errors import InputError, RecordError
 from agentbench.trace.originals import KeptOriginal
-from agentbench.vault.age import Protection, Unlock, Unreadable, encrypt, new_identity, private_folder
+from agentbench.vault.age import Protection, Unlock, Unreadable, WrongKey, encrypt, new_identity, private_folder
 
 FOLDER = ".vault"
 """Name of the store beside run directories, unless $AB_VAULT names another folder."""
 SALT = 16
 _KEY = "key.age"
+_PROTECTION = "key.json"
 _RECIPIENT = "recipient"
 _ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
@@ -77,7 +79,7 @@ class RunStore:
         private_folder(self.folder)
         identity, recipient = new_identity()
         self._write(_RECIPIENT, recipient.encode() + b"\n")
-        self._write(_KEY, protection.seal(identity.encode()))
+        self._protect(identity, protection)
 
     def identity(self, unlock: Unlock) -> str:
         """Decrypt the secret key of the run.
@@ -96,7 +98,26 @@ class RunStore:
 
     def rotate(self, unlock: Unlock, protection: Protection) -> None:
         """Encrypt the key of the run for others instead."""
-        self._write(_KEY, protection.seal(self.identity(unlock).encode()))
+        self._protect(self.identity(unlock), protection)
+
+    def protected_by(self, protection: Protection) -> bool:
+        """Return whether the key is protected by this passphrase, or for exactly these recipients.
+
+        Raises:
+            RecordError: the key cannot be read.
+        """
+        if not protection.recipients:
+            try:
+                return bool(self.identity(Unlock(passphrase=protection.passphrase)))
+            except (WrongKey, Unreadable):
+                return False
+        try:
+            described = (self.folder / _PROTECTION).read_bytes()
+            return described == _description((self.folder / _KEY).read_bytes(), protection)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise RecordError.of("read", self.folder, error) from error
 
     def destroy(self) -> None:
         """Delete the key first, then everything else of the run.
@@ -131,6 +152,12 @@ class RunStore:
         if not _ID.fullmatch(attempt_id):
             raise InputError(f"{attempt_id!r} is not the id of an attempt")
         return self.folder / f"{attempt_id}.jsonl"
+
+    def _protect(self, identity: str, protection: Protection) -> None:
+        sealed = protection.seal(identity.encode())
+        # The description has the digest of its key: one whose key was never written describes nothing.
+        self._write(_PROTECTION, _description(sealed, protection))
+        self._write(_KEY, sealed)
 
     def _write(self, name: str, data: bytes) -> None:
         try:
@@ -198,6 +225,10 @@ def stored_runs(store: Path) -> list[RunStore]:
         raise InputError(f"{store} does not exist", remedy="name the store with --vault or $AB_VAULT")
     runs = [RunStore(store, path.name) for path in sorted(store.iterdir()) if _ID.fullmatch(path.name)]
     return [run for run in runs if run.exists()]
+
+
+def _description(sealed: bytes, protection: Protection) -> bytes:
+    return canonical({"recipients": sorted(set(protection.recipients)), "sha256": sha256_hex(sealed)}) + b"\n"
 
 
 def unsalted(salted: bytes) -> bytes:
