@@ -15,6 +15,7 @@ from agentbench.vault.age import Protection, Unlock, read_identities
 from agentbench.vault.store import RunStore
 from tests.run.conftest import Ab, Ran
 from tests.run.tasks import make_task
+from tests.run.test_interruption import Slow, wait_for
 
 pytestmark = [pytest.mark.req("E-10b", "E-10c"), pytest.mark.end_to_end]
 
@@ -279,6 +280,30 @@ def test_run_verifies_and_replays_without_the_store(ab: Ab, kept: Path, key: tup
     assert ab("replay", kept).code == 0
     ran = get(ab, kept, "--file", "diffs/final.patch", "--key", key[0])
     assert (ran.code, "has no originals of this run" in ran.stderr) == (2, True)
+
+
+def test_killed_run_keeps_originals_when_it_is_resumed(ab: Ab, tmp_path: Path, key: tuple[Path, str]) -> None:
+    slow = Slow(ab, tmp_path, "one")
+    (slow.tasks / "tiny/one/repo/app.ini").write_text(f"[app]\napi_token = {TOKEN}\n")
+    use_secret = "/bin/echo $(cat app.ini) > /dev/null\n"
+    (slow.files / "go.sh").write_text(f"{use_secret}sleep {slow.mark}\n")
+    process = slow.start("--vault-recipient", key[1])
+    wait_for(lambda: slow.asleep() == 1)
+    process.kill()
+    process.communicate(timeout=60)
+    wait_for(lambda: slow.asleep() == 0)
+    (slow.files / "go.sh").write_text(f"{use_secret}echo 42 > answer.txt\n")
+    (run,) = slow.out.glob("*__tiny__*")
+    ran = ab("run", "--resume", run, "--json")
+    assert ran.code == 0, ran.stderr
+    (final,) = ran.json["attempts"]
+    assert final["supersedes"]
+    assert len(list(run.glob("tasks/*/meta/originals.json"))) == 2
+    assert files_with(slow.out, TOKEN) == []
+    assert ab("verify", run).code == 0
+    listed = json.loads((run / final["artifact_paths"]["task_dir"] / "meta/originals.json").read_text())["originals"]
+    seq = next(place for place in listed if place.startswith("event:")).removeprefix("event:")
+    assert TOKEN in get(ab, run, "--event", seq, "--key", key[0]).stdout
 
 
 def test_declared_secret_in_a_patch_can_be_replayed_with_the_key(ab: Ab, task: Path, key: tuple[Path, str]) -> None:
