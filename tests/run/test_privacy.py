@@ -132,6 +132,19 @@ def test_program_run_has_no_text_even_without_a_store(ab: Ab, task: Path, tmp_pa
     assert json.loads((run / "run.json").read_text())["evidence"] == {"text": "digest", "originals": "not kept"}
 
 
+def test_graded_patch_is_only_in_the_store(ab: Ab, task: Path, tmp_path: Path) -> None:
+    (tmp_path / "fix.patch").write_text(DIFF)
+    own = Ab(ab.cwd, {**ab.env, "AB_VAULT_PASSPHRASE": "correct horse"})
+    given = ("--task", task, "--patch", "fix.patch", "--evidence", "digest", "--vault-passphrase", "--json")
+    ran = own("grade", *given)
+    assert ran.code == 0, ran.stderr
+    run = Path(ran.json["run_dir"])
+    assert exposed(run.parent / ".vault") == exposed(run) == []
+    assert ab("verify", run).code == 0
+    patch = own("vault", "get", run, "--file", "diffs/final.patch", "--reason", "audit")
+    assert f"+{PATCHED}" in patch.stdout
+
+
 def test_full_text_still_has_no_declared_secret(ab: Ab, task: Path) -> None:
     (task / "repo" / "app.ini").write_text("api_token = 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b\n")
     text = (task / "task.yaml").read_text().replace("{keep_workspace: true}", "{redact: [PRIVATE_NAME]}")

@@ -11,10 +11,13 @@ import click
 from agentbench.cli.options import (
     FILE,
     FOLDER,
+    EvidenceOptions,
+    evidence_options,
     fail_on_option,
     fresh_option,
     json_option,
     sandbox_option,
+    store_options,
     workers_option,
 )
 from agentbench.cli.selection import SelectionOptions, select_tasks, selection_options
@@ -37,6 +40,10 @@ Two predictions of one method for one task are refused unless --repeats-allowed 
 """
 
 
+class GradeOptions(SelectionOptions, EvidenceOptions):
+    """Parameters of the shared groups of options."""
+
+
 @click.command(epilog=EPILOG)
 @selection_options
 @click.option("--patch", "patch_file", type=FILE, help="Unified diff, or - for stdin.")
@@ -45,6 +52,7 @@ Two predictions of one method for one task are refused unless --repeats-allowed 
 )
 @click.option("--repeats-allowed", is_flag=True, help="Grade several predictions for one task as repeats.")
 @click.option("--report", "report_file", type=FILE, help="Write a SWE-bench report (with --predictions).")
+@evidence_options
 @workers_option
 @sandbox_option
 @fresh_option
@@ -65,7 +73,7 @@ def command(
     out: Path,
     fail_on: str | None,
     as_json: bool,
-    **selection: Unpack[SelectionOptions],
+    **options: Unpack[GradeOptions],
 ) -> None:
     """Grade patches, each in a fresh sandbox on the task's base repository."""
     from agentbench.cli.launch import exit_code, run_rows
@@ -83,7 +91,7 @@ def command(
         msg = f"--report {report_file}: folder {report_file.parent} does not exist"
         raise InputError(msg, remedy=f"mkdir -p {report_file.parent}")
     conditions = _conditions(fail_on)
-    selected = select_tasks(selection)
+    selected = select_tasks(options)
     tasks = selected.tasks
     if predictions is not None:
         wanted = _predictions(
@@ -105,8 +113,10 @@ def command(
         sandbox=sandbox,
         fresh_setup=fresh_setup,
         out=out,
+        store=store_options(options, out),
     )
-    result = run_rows(prediction_rows(tasks, wanted), request, quiet=as_json, resumable=False)
+    rows = prediction_rows(tasks, wanted, options["evidence"] or "redacted")
+    result = run_rows(rows, request, quiet=as_json, resumable=False)
     if report_file is not None:
         _write_report(report_file, result, [task.id for task in tasks], wanted)
     print_result(result, as_json=as_json)

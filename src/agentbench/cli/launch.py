@@ -62,7 +62,7 @@ def make_request(
         model_patience=options["model_patience"],
         preflight=options["preflight"],
         out=options["out"],
-        store=store_options(options),
+        store=store_options(options, options["out"]),
     )
 
 

@@ -110,6 +110,28 @@ fail_on_option = click.option(
     "--fail-on", metavar="EXPR", help="Exit 1 if a condition holds, e.g. 'pass_rate<0.8, invalid>0'."
 )
 
+evidence_options = stack(
+    click.option(
+        "--evidence",
+        type=click.Choice(["full", "redacted", "digest"]),
+        help="Text in the evidence: full (only keys and declared secrets are redacted), redacted (also secrets of "
+        "repositories), digest (digests and lengths instead of text) [default: redacted].",
+    ),
+    click.option(
+        "--vault-recipient",
+        "vault_recipients",
+        multiple=True,
+        metavar="AGE",
+        help="Keep originals of redacted text, encrypted for this recipient (age1…); can be repeated "
+        "[default: $AB_VAULT_RECIPIENTS].",
+    ),
+    click.option(
+        "--vault-passphrase",
+        is_flag=True,
+        help="Keep originals, encrypted with $AB_VAULT_PASSPHRASE or one to be asked.",
+    ),
+)
+
 run_options = stack(
     click.option(
         "--agent",
@@ -167,25 +189,7 @@ run_options = stack(
         show_default=True,
         help="Number of judgements per attempt.",
     ),
-    click.option(
-        "--evidence",
-        type=click.Choice(["full", "redacted", "digest"]),
-        help="Text in the evidence: full (only keys and declared secrets are redacted), redacted (also secrets of "
-        "repositories), digest (digests and lengths instead of text) [default: redacted].",
-    ),
-    click.option(
-        "--vault-recipient",
-        "vault_recipients",
-        multiple=True,
-        metavar="AGE",
-        help="Keep originals of redacted text, encrypted for this recipient (age1…); can be repeated "
-        "[default: $AB_VAULT_RECIPIENTS].",
-    ),
-    click.option(
-        "--vault-passphrase",
-        is_flag=True,
-        help="Keep originals, encrypted with $AB_VAULT_PASSPHRASE or one to be asked.",
-    ),
+    evidence_options,
     click.option("--max-steps", type=click.IntRange(1), help="Maximum number of tool calls."),
     click.option("--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts per task."),
     click.option(
@@ -213,7 +217,15 @@ run_options = stack(
 )
 
 
-class RunOptions(TypedDict):
+class EvidenceOptions(TypedDict):
+    """Parameters of `evidence_options`."""
+
+    evidence: Literal["full", "redacted", "digest"] | None
+    vault_recipients: tuple[str, ...]
+    vault_passphrase: bool
+
+
+class RunOptions(EvidenceOptions):
     """Parameters of `run_options`."""
 
     name: str | None
@@ -235,9 +247,6 @@ class RunOptions(TypedDict):
     lenient: bool
     judge_model: str | None
     judge_repeats: int
-    evidence: Literal["full", "redacted", "digest"] | None
-    vault_recipients: tuple[str, ...]
-    vault_passphrase: bool
     repeats: int
     seed: int
     workers: int
@@ -280,7 +289,7 @@ def cli_choices(options: RunOptions) -> CliChoices:
     return choices
 
 
-def store_options(options: RunOptions) -> StoreOptions:
+def store_options(options: EvidenceOptions, out: Path) -> StoreOptions:
     """Return the restricted store of the run.
 
     Recipients come from the environment if none are given. A passphrase is used only with `--vault-passphrase`.
@@ -306,7 +315,7 @@ def store_options(options: RunOptions) -> StoreOptions:
     passphrase = "" if checked else os.environ.get(PASSPHRASE, "")
     if not checked and not passphrase:
         passphrase = click.prompt("Passphrase for the originals", hide_input=True, confirmation_prompt=True, err=True)
-    return StoreOptions(str(store_folder(options["out"]).absolute()), checked, passphrase)
+    return StoreOptions(str(store_folder(out).absolute()), checked, passphrase)
 
 
 def _with_found_run(model: str | None) -> str | None:

@@ -20,6 +20,7 @@ from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.core.unique_keys import DuplicateKeyError, key_lines, unique_members
 from agentbench.run.config import Configuration, Setting
 from agentbench.run.plan import PlanRow
+from agentbench.trace.originals import EvidenceText
 from agentbench.workspace.diff.file_patch import PatchLimits
 
 MAX_PREDICTIONS_BYTES = 4 * 1024 * MIB
@@ -225,7 +226,9 @@ def refuse_several_methods(predictions: Sequence[Prediction]) -> None:
         raise InputError(msg, remedy="--report is about one method: grade the methods from separate files")
 
 
-def prediction_rows(tasks: Sequence[LoadedTask], predictions: Sequence[Prediction]) -> list[PlanRow]:
+def prediction_rows(
+    tasks: Sequence[LoadedTask], predictions: Sequence[Prediction], evidence: EvidenceText = "redacted"
+) -> list[PlanRow]:
     """Plan one attempt per prediction. The second prediction of a method for a task is its second repeat, and so on.
 
     Raises:
@@ -246,11 +249,13 @@ def prediction_rows(tasks: Sequence[LoadedTask], predictions: Sequence[Predictio
     for prediction in predictions:
         key = (prediction.task_id, prediction.method)
         repeats[key] += 1
-        rows.append(PlanRow(known[prediction.task_id], _configuration(prediction), repeats[key], PROTOCOL_SEED))
+        rows.append(
+            PlanRow(known[prediction.task_id], _configuration(prediction, evidence), repeats[key], PROTOCOL_SEED)
+        )
     return rows
 
 
-def _configuration(prediction: Prediction) -> Configuration:
+def _configuration(prediction: Prediction, evidence: EvidenceText) -> Configuration:
     names = ("model", "temperature", "top_p", "max_tokens")
     return Configuration(
         variant=prediction.method,
@@ -259,4 +264,5 @@ def _configuration(prediction: Prediction) -> Configuration:
         settings={"agent": Setting("patch", "cli"), **dict.fromkeys(names, Setting(None, "default"))},
         patch=prediction.patch,
         patch_problem=prediction.problem,
+        evidence=evidence,
     )
