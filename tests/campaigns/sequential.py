@@ -27,9 +27,9 @@ from agentbench.statistics.sequential.rules import (
     Anytime,
     Futility,
     GroupSequential,
-    Outcome,
     PlannedBlocks,
     Rule,
+    SequentialOutcome,
     Spending,
 )
 from agentbench.statistics.sequential.simulate import Characteristics, Studies, characteristics
@@ -265,20 +265,22 @@ def print_equivalence(studies: int, document: dict[str, object]) -> list[str]:
         for tasks, repeats in ((60, 1), (200, 1), (60, 3), (200, 3)):
             size = (tasks, repeats)
             found = [
-                (r.shares[Outcome.EQUIVALENT], c) for n, c, r in rows if n == name and (c.tasks, c.repeats) == size
+                (r.shares[SequentialOutcome.EQUIVALENT], c)
+                for n, c, r in rows
+                if n == name and (c.tasks, c.repeats) == size
             ]
             worst, cell = max(found, key=lambda item: item[0])
             (same,) = [r for n, c, r in equal if n == name and (c.tasks, c.repeats) == size]
             print(
                 f"| {name} | {tasks} × {repeats} | {len(found)} | {worst:.4f}"
                 f" | rate {cell.rate_a:g}, ρ {cell.correlation:g}, {cell.model}"
-                f" | {same.shares[Outcome.EQUIVALENT]:.3f} | {same.attempts:.0f} of {same.planned_attempts} |"
+                f" | {same.shares[SequentialOutcome.EQUIVALENT]:.3f} | {same.attempts:.0f} of {same.planned_attempts} |"
             )
     limit = tolerated(studies)
     return [
-        f"equivalence {n}: {c}: {r.shares[Outcome.EQUIVALENT]:.4f}"
+        f"equivalence {n}: {c}: {r.shares[SequentialOutcome.EQUIVALENT]:.4f}"
         for n, c, r in rows
-        if r.shares[Outcome.EQUIVALENT] > limit
+        if r.shares[SequentialOutcome.EQUIVALENT] > limit
     ]
 
 

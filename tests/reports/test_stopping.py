@@ -20,7 +20,14 @@ from agentbench.reports.paired import compare_sides, decision
 from agentbench.reports.sources import open_sides
 from agentbench.reports.stopping import declared_rule
 from agentbench.reports.stopping_audit import audit_stopping
-from agentbench.statistics.sequential.rules import Anytime, GroupSequential, Outcome, Rule, Spending, rule_json
+from agentbench.statistics.sequential.rules import (
+    Anytime,
+    GroupSequential,
+    Rule,
+    SequentialOutcome,
+    Spending,
+    rule_json,
+)
 from agentbench.statistics.trials import Rate
 from agentbench.trace.events import ComparisonDecided
 from tests.reports.runs import record, run_dir
@@ -120,7 +127,8 @@ def test_invalid_attempts_complete_a_look_without_counting(tmp_path: Path) -> No
     old, new = comparison(tmp_path, "-------", "++!++++")
     report = compare_sides(*open_sides(str(old), str(new)))
     assert report.adjusted is not None
-    assert (report.adjusted.outcome, report.adjusted.tasks, report.adjusted.blocks) == (Outcome.CONTINUE, 6, 7)
+    assert report.adjusted.outcome is SequentialOutcome.CONTINUE
+    assert (report.adjusted.tasks, report.adjusted.blocks) == (6, 7)
     assert decision(report).startswith("UNDECIDED: new − old = +100.0 points")
 
 

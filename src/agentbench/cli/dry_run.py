@@ -153,7 +153,7 @@ def _estimate_stopping(
     rule = running_rule(planned_meta(rows, request), lambda _: None)
     if rule is None:
         return None
-    from agentbench.reports.sequential import describe_rule
+    from agentbench.reports.sequential_text import describe_rule
     from agentbench.statistics.power import Design
     from agentbench.statistics.sequential.decide import can_decide
     from agentbench.statistics.sequential.simulate import simulate_rule

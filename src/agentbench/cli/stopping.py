@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agentbench.core.canonical import Json
     from agentbench.record.schema import AttemptRecord
     from agentbench.reports.stopping import DeclaredRule
-    from agentbench.statistics.sequential.rules import Decision, Rule
+    from agentbench.statistics.sequential.rules import Rule, SequentialDecision
     from agentbench.trace.events import ComparisonDecided
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -106,11 +106,11 @@ class RunningRule:
     def __init__(self, declared: DeclaredRule, report: Callable[[str], None]) -> None:
         self.declared = declared
         self._report = report
-        self.decision: Decision | None = None
+        self.decision: SequentialDecision | None = None
 
     def announce(self) -> None:
         """Print the rule before the first attempt."""
-        from agentbench.reports.sequential import describe_rule
+        from agentbench.reports.sequential_text import describe_rule
         from agentbench.statistics.sequential.decide import can_decide
 
         rule, planned = self.declared.rule, self.declared.planned
@@ -123,7 +123,7 @@ class RunningRule:
         return self.declared.looks
 
     def decide(self, records: Iterable[AttemptRecord]) -> ComparisonDecided | None:
-        from agentbench.reports.sequential import describe_decision
+        from agentbench.reports.sequential_text import describe_decision
         from agentbench.reports.stopping import trials_of_records
         from agentbench.trace.events import ComparisonDecided
 
@@ -137,7 +137,7 @@ class RunningRule:
 
     def summary(self) -> str | None:
         """Return why the run stopped and how many attempts were not needed; None if the rule has not decided."""
-        from agentbench.reports.sequential import describe_decision
+        from agentbench.reports.sequential_text import describe_decision
 
         decision = self.decision
         if decision is None or not decision.outcome.stops:

@@ -12,9 +12,16 @@ from agentbench.pilot.config import Efficacy, PilotFile
 from agentbench.pilot.observations import Observation
 from agentbench.pilot.plan import PlanLine
 from agentbench.pilot.stopping import RuleState, Stop
-from agentbench.reports.sequential import describe_decision
+from agentbench.reports.sequential_text import describe_decision
 from agentbench.statistics.sequential.decide import first_decision
-from agentbench.statistics.sequential.rules import Block, Decision, PlannedBlocks, Rule, look_schedule, read_rule
+from agentbench.statistics.sequential.rules import (
+    Block,
+    PlannedBlocks,
+    Rule,
+    SequentialDecision,
+    look_schedule,
+    read_rule,
+)
 
 RULE = "efficacy"
 
@@ -66,7 +73,7 @@ def blocks_of(pilot: PilotFile, lines: Sequence[PlanLine], observations: Sequenc
 
 def sequential_decision(
     pilot: PilotFile, lines: Sequence[PlanLine], observations: Sequence[Observation]
-) -> Decision | None:
+) -> SequentialDecision | None:
     """Take every look whose blocks are complete. None without a rule, or before its first look."""
     efficacy = pilot.stopping.efficacy
     tasks = len({line.task_id for line in lines})
@@ -88,5 +95,5 @@ def efficacy_state(pilot: PilotFile, lines: Sequence[PlanLine], observations: Se
     return [RuleState(RULE, text, Stop(RULE, text, ()) if early else None)]
 
 
-def decision_text(pilot: PilotFile, decision: Decision) -> str:
+def decision_text(pilot: PilotFile, decision: SequentialDecision) -> str:
     return describe_decision(decision, *compared_methods(pilot))

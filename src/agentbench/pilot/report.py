@@ -22,7 +22,7 @@ from agentbench.reports.spending import Quartiles
 from agentbench.statistics.multiple import holm
 from agentbench.statistics.paired import Comparison, compare, pair
 from agentbench.statistics.rates import Proportion, endpoint
-from agentbench.statistics.sequential.rules import Decision
+from agentbench.statistics.sequential.rules import SequentialDecision
 
 ALL = "all strata"
 
@@ -72,7 +72,7 @@ class PilotReport:
     pairs: tuple[Pair, ...]
     costs: tuple[CostLine, ...]
     deviations: tuple[str, ...]
-    sequential: Decision | None
+    sequential: SequentialDecision | None
     """The decision of the registered efficacy rule, with intervals that are valid although it looked several times."""
 
 

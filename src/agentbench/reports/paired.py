@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
-from agentbench.core.reasons import Outcome as GateOutcome
+from agentbench.core.reasons import Outcome
 from agentbench.record.headline import headline
 from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
 from agentbench.reports.deviations import makes_provisional, side_deviations
@@ -28,7 +28,7 @@ from agentbench.reports.number_format import (
 )
 from agentbench.reports.provenance import Provenance, read_provenance
 from agentbench.reports.record_rows import Row
-from agentbench.reports.sequential import rule_name, stopping_json, stopping_lines
+from agentbench.reports.sequential_text import rule_name, stopping_json, stopping_lines
 from agentbench.reports.sources import Side
 from agentbench.reports.stopping import StoppedComparison, stopped_comparison, unadjusted_deviations
 from agentbench.reports.summary import interval_json, seals_json
@@ -36,7 +36,7 @@ from agentbench.statistics.comparability import Comparability, compare_identitie
 from agentbench.statistics.intervals import CONFIDENCE, Interval, newcombe_paired
 from agentbench.statistics.paired import Comparison, Method, PairedTask, Pairing, compare, pair
 from agentbench.statistics.power import ALPHA
-from agentbench.statistics.sequential.rules import Decision, Outcome
+from agentbench.statistics.sequential.rules import SequentialDecision, SequentialOutcome
 from agentbench.statistics.trials import Rate
 from agentbench.statistics.undecided_bounds import difference_bounds
 
@@ -100,7 +100,7 @@ class PairedReport:
         return tuple(labels)
 
     @property
-    def adjusted(self) -> Decision | None:
+    def adjusted(self) -> SequentialDecision | None:
         """The decision of the stopping rule."""
         return self.stopped.decision if self.stopped else None
 
@@ -109,7 +109,9 @@ class PairedReport:
         """`A` or `B` if it is significantly better, else None."""
         if self.stopped is None:
             return self.comparison.better
-        return {Outcome.A_BETTER: "A", Outcome.B_BETTER: "B"}.get(self.adjusted.outcome) if self.adjusted else None
+        if self.adjusted is None:
+            return None
+        return {SequentialOutcome.A_BETTER: "A", SequentialOutcome.B_BETTER: "B"}.get(self.adjusted.outcome)
 
     @property
     def underpowered(self) -> bool:
@@ -244,7 +246,7 @@ def _new_safety(a: Side, b: Side) -> tuple[str, ...]:
 
 def _safety(side: Side) -> list[tuple[str, bool]]:
     if side.run:
-        return [(row.task, row.cause == "safety" or row.gates[3] is GateOutcome.FAIL) for row in side.run.rows]
+        return [(row.task, row.cause == "safety" or row.gates[3] is Outcome.FAIL) for row in side.run.rows]
     return [(trial.task, trial.invalid_cause == "safety") for trial in side.trials]
 
 
@@ -271,12 +273,12 @@ def decision(report: PairedReport) -> str:
 
 
 _WORDS = {
-    Outcome.CONTINUE: "UNDECIDED",
-    Outcome.A_BETTER: "A IS BETTER",
-    Outcome.B_BETTER: "B IS BETTER",
-    Outcome.EQUIVALENT: "EQUIVALENT",
-    Outcome.FUTILE: "FUTILE",
-    Outcome.INCONCLUSIVE: "INCONCLUSIVE",
+    SequentialOutcome.CONTINUE: "UNDECIDED",
+    SequentialOutcome.A_BETTER: "A IS BETTER",
+    SequentialOutcome.B_BETTER: "B IS BETTER",
+    SequentialOutcome.EQUIVALENT: "EQUIVALENT",
+    SequentialOutcome.FUTILE: "FUTILE",
+    SequentialOutcome.INCONCLUSIVE: "INCONCLUSIVE",
 }
 
 

@@ -15,7 +15,14 @@ from agentbench.record.schema import AttemptRecord
 from agentbench.reports.record_rows import Row, trial_of
 from agentbench.reports.sources import Side
 from agentbench.statistics.sequential.decide import first_decision
-from agentbench.statistics.sequential.rules import Block, Decision, PlannedBlocks, Rule, look_schedule, read_rule
+from agentbench.statistics.sequential.rules import (
+    Block,
+    PlannedBlocks,
+    Rule,
+    SequentialDecision,
+    look_schedule,
+    read_rule,
+)
 from agentbench.statistics.trials import Rate, Trial
 
 Attempt = tuple[str, str, int]
@@ -52,7 +59,7 @@ class DeclaredRule:
             blocks.append(Block(task, repeat, pair[0].value(self.rate), pair[1].value(self.rate)))
         return blocks
 
-    def decide(self, trials: Mapping[Attempt, Trial]) -> Decision | None:
+    def decide(self, trials: Mapping[Attempt, Trial]) -> SequentialDecision | None:
         """Return the first decision that stops, else that of the last complete look, else None."""
         return first_decision(self.rule, self.planned, self.blocks(trials))
 
@@ -124,7 +131,7 @@ class StoppedComparison:
     """The rule of a comparison and its decision, recomputed from the records of both runs."""
 
     declared: DeclaredRule
-    decision: Decision | None
+    decision: SequentialDecision | None
     """None if the first look is not complete."""
 
 

@@ -11,9 +11,9 @@ from agentbench.record.audit import RunReport
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.run_directory import RunDirectory, study_runs
 from agentbench.record.schema import AttemptRecord
-from agentbench.reports.sequential import describe_decision
+from agentbench.reports.sequential_text import describe_decision
 from agentbench.reports.stopping import DeclaredRule, declared_rule, trials_of_records
-from agentbench.statistics.sequential.rules import Decision
+from agentbench.statistics.sequential.rules import SequentialDecision
 from agentbench.trace.verify import Problem
 
 
@@ -54,7 +54,7 @@ def _records(run: RunDirectory, declared: DeclaredRule) -> list[AttemptRecord]:
 
 
 def _compare(
-    report: RunReport, declared: DeclaredRule, decision: Decision | None, attempts: list[tuple[str, str, int]]
+    report: RunReport, declared: DeclaredRule, decision: SequentialDecision | None, attempts: list[tuple[str, str, int]]
 ) -> tuple[str, str] | None:
     """Return the place and the description of the first contradiction between log, records and rule."""
     logged = report.decided

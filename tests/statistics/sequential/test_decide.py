@@ -14,9 +14,9 @@ from agentbench.statistics.sequential.rules import (
     Block,
     Futility,
     GroupSequential,
-    Outcome,
     PlannedBlocks,
     Rule,
+    SequentialOutcome,
     Spending,
 )
 
@@ -52,7 +52,10 @@ def swap(blocks: Sequence[Block]) -> list[Block]:
 def test_exchanging_the_methods_mirrors_the_decision(rule: Rule, seed: int) -> None:
     planned = PlannedBlocks(12, 2)
     blocks = random_blocks(planned, 0.3, 0.7, seed)
-    mirrored = {Outcome.A_BETTER: Outcome.B_BETTER, Outcome.B_BETTER: Outcome.A_BETTER}
+    mirrored = {
+        SequentialOutcome.A_BETTER: SequentialOutcome.B_BETTER,
+        SequentialOutcome.B_BETTER: SequentialOutcome.A_BETTER,
+    }
     for look in (1, rule.looks):
         one, other = decide(rule, planned, blocks, look), decide(rule, planned, swap(blocks), look)
         assert other.outcome is mirrored.get(one.outcome, one.outcome)
@@ -80,7 +83,9 @@ def test_adjusted_p_is_at_most_alpha_exactly_when_the_look_decides(rule: Rule, s
     blocks = random_blocks(planned, 0.2, 0.8, seed)
     for look in {1, 2, rule.looks}:
         decision = decide(rule, planned, blocks, look)
-        assert (decision.adjusted_p <= 0.05) == (decision.outcome in {Outcome.A_BETTER, Outcome.B_BETTER})
+        assert (decision.adjusted_p <= 0.05) == (
+            decision.outcome in {SequentialOutcome.A_BETTER, SequentialOutcome.B_BETTER}
+        )
         assert decision.adjusted_p >= decision.p_value
 
 
@@ -99,12 +104,12 @@ def test_the_first_look_that_decides_counts() -> None:
     blocks = blocks_of(*[(0, 1)] * 20)
     decision = first_decision(rule, planned, blocks)
     assert decision is not None
-    assert (decision.outcome, decision.look, decision.blocks) == (Outcome.B_BETTER, 2, 10)
+    assert (decision.outcome, decision.look, decision.blocks) == (SequentialOutcome.B_BETTER, 2, 10)
     assert decision.information_fraction == 0.5
     assert first_decision(rule, planned, blocks[:4]) is None
     waiting = first_decision(rule, planned, blocks[:9])
     assert waiting is not None
-    assert (waiting.outcome, waiting.look) == (Outcome.CONTINUE, 1)
+    assert (waiting.outcome, waiting.look) == (SequentialOutcome.CONTINUE, 1)
 
 
 @pytest.mark.parametrize("rule", [GroupSequential(), Anytime(looks=5)])
@@ -112,7 +117,7 @@ def test_the_last_look_without_a_decision_is_inconclusive(rule: Rule) -> None:
     planned = PlannedBlocks(10, 1)
     decision = first_decision(rule, planned, blocks_of(*[(0, 1), (1, 0)] * 5))
     assert decision is not None
-    assert (decision.outcome, decision.look) == (Outcome.INCONCLUSIVE, 5)
+    assert (decision.outcome, decision.look) == (SequentialOutcome.INCONCLUSIVE, 5)
 
 
 @pytest.mark.parametrize("rule", [GroupSequential(margin=0.1), Anytime(looks=5, margin=0.1)])
@@ -122,12 +127,12 @@ def test_equal_methods_are_equivalent_only_with_a_margin(rule: Rule) -> None:
     decision = first_decision(rule, planned, blocks)
     assert decision is not None
     assert decision.interval is not None
-    assert decision.outcome is Outcome.EQUIVALENT
+    assert decision.outcome is SequentialOutcome.EQUIVALENT
     assert decision.blocks < 80
     assert -0.1 < decision.interval.low < decision.interval.high < 0.1
     without = first_decision(replace(rule, margin=None), planned, blocks)
     assert without is not None
-    assert without.outcome is Outcome.INCONCLUSIVE
+    assert without.outcome is SequentialOutcome.INCONCLUSIVE
 
 
 def test_repeats_of_a_task_are_not_counted_as_independent() -> None:
@@ -137,7 +142,7 @@ def test_repeats_of_a_task_are_not_counted_as_independent() -> None:
     for rule in (GroupSequential(), Anytime(looks=10)):
         decision = first_decision(rule, planned, blocks)
         assert decision is not None
-        assert decision.outcome is Outcome.INCONCLUSIVE
+        assert decision.outcome is SequentialOutcome.INCONCLUSIVE
     assert decide(GroupSequential(), planned, blocks, 5).p_value == 2 / 2**5
 
 
@@ -150,7 +155,7 @@ def test_invalid_blocks_complete_a_look_and_add_nothing(rule: Rule) -> None:
     assert (decision.blocks, decision.tasks) == (20, 15)
     assert {pair.task for pair in pairs_of(blocks)} == {block.task for block in blocks if block.a is not None}
     nothing = decide(rule, planned, [replace(block, b=None) for block in valid], rule.looks)
-    assert (nothing.difference, nothing.adjusted_p, nothing.outcome) == (None, 1.0, Outcome.INCONCLUSIVE)
+    assert (nothing.difference, nothing.adjusted_p, nothing.outcome) == (None, 1.0, SequentialOutcome.INCONCLUSIVE)
 
 
 def test_futility_stops_when_the_planned_effect_is_out_of_reach() -> None:
@@ -160,7 +165,7 @@ def test_futility_stops_when_the_planned_effect_is_out_of_reach() -> None:
     large = first_decision(GroupSequential(futility=Futility(0.9)), planned, blocks)
     assert small is not None
     assert large is not None
-    assert small.outcome is Outcome.FUTILE
+    assert small.outcome is SequentialOutcome.FUTILE
     assert small.conditional_power is not None
     assert small.conditional_power < 0.1
     assert large.look > small.look

@@ -15,8 +15,8 @@ from agentbench.statistics.sequential.rules import (
     Block,
     Futility,
     GroupSequential,
-    Outcome,
     Rule,
+    SequentialOutcome,
     Spending,
 )
 from agentbench.statistics.sequential.simulate import (
@@ -90,7 +90,7 @@ def test_exact_error_with_one_attempt_per_task_is_at_most_alpha(spending: Spendi
 def test_methods_that_differ_by_the_margin_are_rarely_equivalent(name: str) -> None:
     # Few tasks differ, all in the same direction: the hardest case for an interval from the variance.
     result = characteristics(with_margin()[name], Cell(60, 3, 0.0, MARGIN, 0.5, "separate").studies(STUDIES))
-    assert result.shares[Outcome.EQUIVALENT] <= tolerated(STUDIES)
+    assert result.shares[SequentialOutcome.EQUIVALENT] <= tolerated(STUDIES)
 
 
 def test_a_large_difference_is_found_with_fewer_attempts() -> None:

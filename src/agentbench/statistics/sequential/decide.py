@@ -14,11 +14,11 @@ from agentbench.statistics.sequential.confidence_sequence import confidence_boun
 from agentbench.statistics.sequential.rules import (
     Anytime,
     Block,
-    Decision,
     GroupSequential,
-    Outcome,
     PlannedBlocks,
     Rule,
+    SequentialDecision,
+    SequentialOutcome,
     look_schedule,
 )
 
@@ -28,7 +28,7 @@ _MAX_LOG = 700.0
 _P_STEPS = 20
 
 
-def decide(rule: Rule, planned: PlannedBlocks, blocks: Sequence[Block], look: int) -> Decision:
+def decide(rule: Rule, planned: PlannedBlocks, blocks: Sequence[Block], look: int) -> SequentialDecision:
     """Decide at a look from the first blocks of the plan; later blocks are ignored.
 
     Raises:
@@ -45,7 +45,7 @@ def decide(rule: Rule, planned: PlannedBlocks, blocks: Sequence[Block], look: in
     return _group_sequential(rule, planned, blocks[:needed], look)
 
 
-def first_decision(rule: Rule, planned: PlannedBlocks, blocks: Sequence[Block]) -> Decision | None:
+def first_decision(rule: Rule, planned: PlannedBlocks, blocks: Sequence[Block]) -> SequentialDecision | None:
     """Take every look whose blocks are complete, in order, and return the first decision that stops.
 
     Returns the last look's decision (`continue`) if none stops, and None if the first look is not complete yet.
@@ -65,7 +65,7 @@ def can_decide(rule: Rule, planned: PlannedBlocks) -> bool:
     blocks = [
         Block(str(task), repeat, 0, 1) for repeat in range(1, planned.repeats + 1) for task in range(planned.tasks)
     ]
-    return decide(rule, planned, blocks, rule.looks).outcome is Outcome.B_BETTER
+    return decide(rule, planned, blocks, rule.looks).outcome is SequentialOutcome.B_BETTER
 
 
 def pairs_of(blocks: Sequence[Block]) -> tuple[PairedTask, ...]:
@@ -84,8 +84,8 @@ def _mean(pairs: Sequence[PairedTask]) -> float | None:
     return float(sum((pair.difference for pair in pairs), Fraction(0)) / len(pairs)) if pairs else None
 
 
-def _last(rule: Rule, look: int) -> Outcome:
-    return Outcome.INCONCLUSIVE if look == rule.looks else Outcome.CONTINUE
+def _last(rule: Rule, look: int) -> SequentialOutcome:
+    return SequentialOutcome.INCONCLUSIVE if look == rule.looks else SequentialOutcome.CONTINUE
 
 
 def _is_equivalent(interval: Interval | None, margin: float | None) -> bool:
@@ -95,7 +95,9 @@ def _is_equivalent(interval: Interval | None, margin: float | None) -> bool:
 # --- group sequential -------------------------------------------------------------------------------------------------
 
 
-def _group_sequential(rule: GroupSequential, planned: PlannedBlocks, blocks: Sequence[Block], look: int) -> Decision:
+def _group_sequential(
+    rule: GroupSequential, planned: PlannedBlocks, blocks: Sequence[Block], look: int
+) -> SequentialDecision:
     fractions = tuple(count / planned.blocks for count in look_schedule(rule, planned))
     bounds = spending_bounds(rule.spending, fractions, rule.alpha)
     bound = bounds[look - 1]
@@ -105,14 +107,14 @@ def _group_sequential(rule: GroupSequential, planned: PlannedBlocks, blocks: Seq
     interval = _repeated_interval(rule, pairs, nominal_level(bound))
     power = _power_left(rule, pairs, p_value, fractions[look - 1], bounds[-1]) if look < rule.looks else None
     if difference and p_value <= nominal_level(bound):
-        outcome = Outcome.B_BETTER if difference > 0 else Outcome.A_BETTER
+        outcome = SequentialOutcome.B_BETTER if difference > 0 else SequentialOutcome.A_BETTER
     elif _is_equivalent(interval, rule.margin):
-        outcome = Outcome.EQUIVALENT
+        outcome = SequentialOutcome.EQUIVALENT
     elif rule.futility and power is not None and power < rule.futility.conditional_power:
-        outcome = Outcome.FUTILE
+        outcome = SequentialOutcome.FUTILE
     else:
         outcome = _last(rule, look)
-    return Decision(
+    return SequentialDecision(
         rule=rule,
         outcome=outcome,
         look=look,
@@ -196,7 +198,7 @@ def conditional_power(
 # --- anytime ----------------------------------------------------------------------------------------------------------
 
 
-def _anytime(rule: Anytime, planned: PlannedBlocks, blocks: Sequence[Block], look: int) -> Decision:
+def _anytime(rule: Anytime, planned: PlannedBlocks, blocks: Sequence[Block], look: int) -> SequentialDecision:
     share = rule.alpha / planned.repeats
     log_b = log_a = 0.0
     low, high = -1.0, 1.0
@@ -214,13 +216,13 @@ def _anytime(rule: Anytime, planned: PlannedBlocks, blocks: Sequence[Block], loo
     log_e, log_threshold = max(log_a, log_b), math.log(2 / share)
     pairs = pairs_of(blocks)
     if log_e >= log_threshold:
-        outcome = Outcome.B_BETTER if log_b > log_a else Outcome.A_BETTER
+        outcome = SequentialOutcome.B_BETTER if log_b > log_a else SequentialOutcome.A_BETTER
     elif _is_equivalent(interval, rule.margin):
-        outcome = Outcome.EQUIVALENT
+        outcome = SequentialOutcome.EQUIVALENT
     else:
         outcome = _last(rule, look)
     p_value = min(1.0, 2 * planned.repeats * math.exp(-log_e))
-    return Decision(
+    return SequentialDecision(
         rule=rule,
         outcome=outcome,
         look=look,

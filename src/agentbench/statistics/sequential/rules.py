@@ -153,7 +153,7 @@ class Block:
     b: int | None
 
 
-class Outcome(StrEnum):
+class SequentialOutcome(StrEnum):
     """The decision of a rule at a look."""
 
     CONTINUE = "continue"
@@ -166,15 +166,15 @@ class Outcome(StrEnum):
 
     @property
     def stops(self) -> bool:
-        return self is not Outcome.CONTINUE
+        return self is not SequentialOutcome.CONTINUE
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class SequentialDecision:
     """The state of a comparison at one look. Differences are B - A, the mean over tasks."""
 
     rule: Rule
-    outcome: Outcome
+    outcome: SequentialOutcome
     look: int
     looks: int
     blocks: int

@@ -19,19 +19,26 @@ from agentbench.statistics.power import SIMULATIONS, Design
 from agentbench.statistics.sequential.boundaries import nominal_level, spending_bounds
 from agentbench.statistics.sequential.confidence_sequence import log_e_values
 from agentbench.statistics.sequential.decide import conditional_power
-from agentbench.statistics.sequential.rules import Anytime, GroupSequential, Outcome, PlannedBlocks, Rule, look_schedule
+from agentbench.statistics.sequential.rules import (
+    Anytime,
+    GroupSequential,
+    PlannedBlocks,
+    Rule,
+    SequentialOutcome,
+    look_schedule,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 OUTCOMES = (
-    Outcome.CONTINUE,
-    Outcome.A_BETTER,
-    Outcome.B_BETTER,
-    Outcome.EQUIVALENT,
-    Outcome.FUTILE,
-    Outcome.INCONCLUSIVE,
+    SequentialOutcome.CONTINUE,
+    SequentialOutcome.A_BETTER,
+    SequentialOutcome.B_BETTER,
+    SequentialOutcome.EQUIVALENT,
+    SequentialOutcome.FUTILE,
+    SequentialOutcome.INCONCLUSIVE,
 )
 """Codes of outcomes in arrays."""
 _BATCH = 1_000
@@ -59,7 +66,7 @@ class Studies:
 class Characteristics:
     """How often a rule reaches each outcome, and how many attempts it needs on average."""
 
-    shares: dict[Outcome, float]
+    shares: dict[SequentialOutcome, float]
     attempts: float
     """Expected attempts of both methods together."""
     planned_attempts: int
@@ -68,7 +75,7 @@ class Characteristics:
     @property
     def decided(self) -> float:
         """Share of studies that decide for one method: the type I error if the methods are equal, else the power."""
-        return self.shares[Outcome.A_BETTER] + self.shares[Outcome.B_BETTER]
+        return self.shares[SequentialOutcome.A_BETTER] + self.shares[SequentialOutcome.B_BETTER]
 
     @property
     def error(self) -> float:
@@ -114,7 +121,7 @@ def decide_studies(rule: Rule, studies: Studies, *, seed: int = PROTOCOL_SEED) -
     planned = studies.planned
     outcomes, looks = np.zeros(len(studies), dtype=np.int64), np.zeros(len(studies), dtype=np.int64)
     order = block_order(planned, seed)
-    last = OUTCOMES.index(Outcome.INCONCLUSIVE)
+    last = OUTCOMES.index(SequentialOutcome.INCONCLUSIVE)
     for start in range(0, len(studies), _BATCH):
         undecided = np.arange(start, min(start + _BATCH, len(studies)))
         for look, blocks in enumerate(look_schedule(rule, planned), start=1):

@@ -10,10 +10,10 @@ from agentbench.reports.stopping import StoppedComparison
 from agentbench.reports.summary import interval_json
 from agentbench.statistics.sequential.rules import (
     Anytime,
-    Decision,
-    Outcome,
     PlannedBlocks,
     Rule,
+    SequentialDecision,
+    SequentialOutcome,
     Spending,
     look_schedule,
     rule_json,
@@ -49,7 +49,7 @@ def _schedule(looks: Sequence[int]) -> str:
     return ", ".join(map(str, looks))
 
 
-def describe_decision(decision: Decision, name_a: str = "A", name_b: str = "B") -> str:
+def describe_decision(decision: SequentialDecision, name_a: str = "A", name_b: str = "B") -> str:
     """Describe the decision in one sentence: outcome, look, effect with adjusted interval, adjusted p-value."""
     place = f"look {decision.look} of {decision.looks} ({decision.blocks} of {decision.planned_blocks} blocks)"
     if decision.difference is None:
@@ -59,16 +59,16 @@ def describe_decision(decision: Decision, name_a: str = "A", name_b: str = "B") 
     return f"{outcome_words(decision, name_a, name_b)} at {place}: {effect}, {p_value}"
 
 
-def outcome_words(decision: Decision, name_a: str = "A", name_b: str = "B") -> str:
+def outcome_words(decision: SequentialDecision, name_a: str = "A", name_b: str = "B") -> str:
     """Name the outcome, such as `B is better`."""
     margin = 100 * (decision.rule.margin or 0.0)
     return {
-        Outcome.CONTINUE: "undecided",
-        Outcome.A_BETTER: f"{name_a} is better",
-        Outcome.B_BETTER: f"{name_b} is better",
-        Outcome.EQUIVALENT: f"equivalent within {margin:g} points",
-        Outcome.FUTILE: "futile (a relevant difference has become unlikely to be found)",
-        Outcome.INCONCLUSIVE: "inconclusive",
+        SequentialOutcome.CONTINUE: "undecided",
+        SequentialOutcome.A_BETTER: f"{name_a} is better",
+        SequentialOutcome.B_BETTER: f"{name_b} is better",
+        SequentialOutcome.EQUIVALENT: f"equivalent within {margin:g} points",
+        SequentialOutcome.FUTILE: "futile (a relevant difference has become unlikely to be found)",
+        SequentialOutcome.INCONCLUSIVE: "inconclusive",
     }[decision.outcome]
 
 
@@ -98,7 +98,7 @@ def stopping_json(stopped: StoppedComparison) -> dict[str, Json]:
     }
 
 
-def decision_json(decision: Decision) -> dict[str, Json]:
+def decision_json(decision: SequentialDecision) -> dict[str, Json]:
     """Return the numbers of a decision; infinite boundaries are null."""
     return {
         "outcome": decision.outcome.value,
