@@ -171,6 +171,14 @@ def test_futility_stops_when_the_planned_effect_is_out_of_reach() -> None:
     assert large.look > small.look
 
 
+@pytest.mark.parametrize("repeats, effect", [(1, 0.2), (3, 0.1)])
+def test_futility_stops_methods_without_a_single_difference(repeats: int, effect: float) -> None:
+    blocks = blocks_of(*[(1, 1), (0, 0)] * 30, repeats=repeats)
+    decision = first_decision(GroupSequential(futility=Futility(effect)), PlannedBlocks(60, repeats), blocks)
+    assert decision is not None
+    assert (decision.outcome, decision.look) == (SequentialOutcome.FUTILE, 4)
+
+
 def test_futility_does_not_change_the_boundaries() -> None:
     planned = PlannedBlocks(30, 1)
     blocks = random_blocks(planned, 0.5, 0.5, 3)

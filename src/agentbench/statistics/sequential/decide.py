@@ -105,7 +105,11 @@ def _group_sequential(
     difference = _mean(pairs)
     p_value = sign_flip([pair.difference for pair in pairs]).p_value if pairs else 1.0
     interval = _repeated_interval(rule, pairs, nominal_level(bound))
-    power = _power_left(rule, pairs, p_value, fractions[look - 1], bounds[-1]) if look < rule.looks else None
+    power = None
+    if rule.futility is not None and look < rule.looks and len(pairs) > 1:
+        effect, spread = rule.futility.effect, variance([float(pair.difference) for pair in pairs])
+        squared_error = max(spread, least_variance(effect, planned.repeats)) / len(pairs)
+        power = conditional_power(effect, squared_error, p_value, fractions[look - 1], bounds[-1])
     if difference and p_value <= nominal_level(bound):
         outcome = SequentialOutcome.B_BETTER if difference > 0 else SequentialOutcome.A_BETTER
     elif _is_equivalent(interval, rule.margin):
@@ -172,24 +176,20 @@ def _repeated_p(rule: GroupSequential, fractions: tuple[float, ...], p_value: fl
     return high
 
 
-def _power_left(
-    rule: GroupSequential, pairs: Sequence[PairedTask], p_value: float, fraction: float, last_bound: float
-) -> float | None:
-    if rule.futility is None or len(pairs) < 2:
-        return None
-    spread = variance([float(pair.difference) for pair in pairs])
-    return conditional_power(rule.futility.effect, spread / len(pairs), p_value, fraction, last_bound)
+def least_variance(effect: float, repeats: int) -> float:
+    """Return the smallest variance that differences of tasks can have if their mean is `effect`.
+
+    With one attempt per task, at least the share `effect` of the tasks differs. Observed variances below this, such as 0
+    without a single difference, would make every effect look certain to be found.
+    """
+    return effect * (1 - effect) / repeats
 
 
-def conditional_power(
-    effect: float, squared_error: float, p_value: float, fraction: float, last_bound: float
-) -> float | None:
+def conditional_power(effect: float, squared_error: float, p_value: float, fraction: float, last_bound: float) -> float:
     """Compute the probability of a significant last look if the true difference is `effect`.
 
-    Uses the B-value of Lan and Wittes (1988) with the observed standard error. None without variance.
+    Uses the B-value of Lan and Wittes (1988) with the standard error so far.
     """
-    if squared_error <= 0:
-        return None
     drift = effect / math.sqrt(squared_error * fraction)
     missing = last_bound - _z_of(p_value) * math.sqrt(fraction) - drift * (1 - fraction)
     return 1 - _NORMAL.cdf(missing / math.sqrt(1 - fraction))

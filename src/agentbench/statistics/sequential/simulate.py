@@ -18,7 +18,7 @@ from agentbench.statistics.intervals import newcombe_paired
 from agentbench.statistics.power import SIMULATIONS, Design
 from agentbench.statistics.sequential.boundaries import nominal_level, spending_bounds
 from agentbench.statistics.sequential.confidence_sequence import log_e_values
-from agentbench.statistics.sequential.decide import conditional_power
+from agentbench.statistics.sequential.decide import conditional_power, least_variance
 from agentbench.statistics.sequential.rules import (
     Anytime,
     GroupSequential,
@@ -165,12 +165,13 @@ def _group_sequential_flags(rule: GroupSequential, studies: Studies, made: Integ
         inside = _singles_inside if (seen == 1).all() else _means_inside
         equivalent = inside(sums[0] / seen, sums[1] / seen, rule.margin, 1 - level)
     if rule.futility is not None and look < rule.looks and len(seen) > 1:
-        errors = (steps / scale).var(axis=1, ddof=1) / len(seen)
+        least = least_variance(rule.futility.effect, planned.repeats)
+        errors = np.maximum((steps / scale).var(axis=1, ddof=1), least) / len(seen)
         powers = [
             conditional_power(rule.futility.effect, error, p, fractions[look - 1], bounds[-1])
             for error, p in zip(errors.tolist(), p_values.tolist(), strict=True)
         ]
-        futile = np.array([power is not None and power < rule.futility.conditional_power for power in powers])
+        futile = np.array(powers) < rule.futility.conditional_power
     return [significant & (total < 0), significant & (total > 0), equivalent, futile]
 
 
