@@ -1,4 +1,4 @@
-"""What a study needs of a stopping rule. The statistics behind it are in `statistics/sequential`."""
+"""Interface of a stopping rule for a study. The statistics behind it are in `statistics/sequential`."""
 
 from __future__ import annotations
 

@@ -126,7 +126,10 @@ class _DecoyCheck:
         return dataclasses.replace(outcome, outcome=decided, why=why)
 
     def _unseen_decoys(self, runs: Sequence[DecoyRun]) -> list[str]:
-        """Return tests whose decoy neither failed nor passed in a run that finished. With correct code, all of them fail."""
+        """Return tests whose decoy has no result that can be trusted. With correct code, all decoys fail.
+
+        A run that did not finish, or whose report is not trusted, has no such result for any of its decoys.
+        """
         passing_canary, unseen = self._tests.survey.passing_canary, []
         for run in runs:
             outcomes = run.run.transcript.outcomes() if is_trustworthy(run.run, passing_canary=passing_canary) else {}
