@@ -204,7 +204,7 @@ def audited(run: Path, decided: ComparisonDecided | None) -> RunReport:
 
 def test_audit_confirms_a_decision_that_the_records_give(tmp_path: Path) -> None:
     old, _ = comparison(tmp_path, "-------", "+++++++")
-    report = audited(old, ComparisonDecided(look=1, blocks=7, outcome="b_better"))
+    report = audited(old, ComparisonDecided(look=1, blocks=7, outcome="b_better", better="new"))
     assert report.ok
     assert report.notes[0].startswith("stopping rule recomputed: new is better at look 1 of 2 (7 of 14 blocks)")
 
@@ -212,25 +212,36 @@ def test_audit_confirms_a_decision_that_the_records_give(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "old, new, decided, problem",
     [
-        ("-------", "+++++++", ("a_better", 1, 7), "logged as a_better at look 1, the records give b_better at look 1"),
-        ("-------", "++++++-", ("b_better", 1, 7), "the records give continue at look 1"),
-        ("------", "++++++", ("b_better", 1, 7), "the records give no complete look"),
-        ("-------", "+++++++", ("b_better", 1, 8), "logged as b_better at look 1"),
-        ("--------", "++++++++", ("b_better", 1, 7), "t07, old, repeat 1 was attempted although"),
+        (
+            "-------",
+            "+++++++",
+            ("a_better", "old", 1, 7),
+            "logged as a_better (old) at look 1, the records give b_better (new)",
+        ),
+        (
+            "-------",
+            "+++++++",
+            ("b_better", "old", 1, 7),
+            "logged as b_better (old) at look 1, the records give b_better (new)",
+        ),
+        ("-------", "++++++-", ("b_better", "new", 1, 7), "the records give continue at look 1"),
+        ("------", "++++++", ("b_better", "new", 1, 7), "the records give no complete look"),
+        ("-------", "+++++++", ("b_better", "new", 1, 8), "logged as b_better (new) at look 1"),
+        ("--------", "++++++++", ("b_better", "new", 1, 7), "t07, old, repeat 1 was attempted although"),
     ],
 )
 def test_audit_finds_a_decision_that_the_records_do_not_give(
-    tmp_path: Path, old: str, new: str, decided: tuple[str, int, int], problem: str
+    tmp_path: Path, old: str, new: str, decided: tuple[str, str, int, int], problem: str
 ) -> None:
     run, _ = comparison(tmp_path, old, new)
-    outcome, look, blocks = decided
-    report = audited(run, ComparisonDecided(look=look, blocks=blocks, outcome=outcome))
+    outcome, better, look, blocks = decided
+    report = audited(run, ComparisonDecided(look=look, blocks=blocks, outcome=outcome, better=better))
     assert [problem in found.message for found in report.problems] == [True], report.problems
 
 
 def test_audit_finds_a_decision_without_a_declared_rule(tmp_path: Path) -> None:
     run = run_of(tmp_path, "old", "-------", None)
-    report = audited(run, ComparisonDecided(look=1, blocks=7, outcome="b_better"))
+    report = audited(run, ComparisonDecided(look=1, blocks=7, outcome="b_better", better="new"))
     assert [found.message for found in report.problems] == ["a stopping rule has decided, but run.json declares none"]
     assert replace(audited(run, None), path=run).ok
 

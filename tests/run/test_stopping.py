@@ -63,6 +63,7 @@ def test_run_stops_when_the_rule_has_decided(ab: Ab, tmp_path: Path) -> None:
     assert made(ran) == {tuple(key) for key in plan["order"][:14]}
     assert ran.json["stop_reason"].startswith("Stopped after 14 of 28 planned attempts: new is better at look 1 of 2")
     for run in (old, new):
+        assert '"better":"new"' in (Path(run) / "events.jsonl").read_text()
         verified = ab("verify", run)
         assert (verified.code, "stopping rule recomputed: new is better at look 1 of 2" in verified.stdout) == (0, True)
     listed = ab("runs", "ls").stdout

@@ -235,7 +235,7 @@ EXAMPLES: tuple[Payload, ...] = (
         files_sha256=SHA,
     ),
     RunResumed(harness_version="0.1.0", resumed_at="2026-03-07T00:00:00.000+00:00", unfinished=["01A"]),
-    ComparisonDecided(look=3, blocks=12, outcome="b_better"),
+    ComparisonDecided(look=3, blocks=12, outcome="b_better", better="new"),
     RunReduced(approved_by="eve", reason="old", reduced_at="2026-03-08T00:00:00+00:00", files=3, bytes=100),
     RunClosed(
         status="completed", closed_at="2026-03-07T00:00:00.000+00:00", attempts=1, events=3, head="sha256:" + SHA

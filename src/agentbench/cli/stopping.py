@@ -133,7 +133,12 @@ class RunningRule:
         self._report(describe_decision(decision, *self.declared.methods))
         if not decision.outcome.stops:
             return None
-        return ComparisonDecided(look=decision.look, blocks=decision.blocks, outcome=decision.outcome.value)
+        return ComparisonDecided(
+            look=decision.look,
+            blocks=decision.blocks,
+            outcome=decision.outcome.value,
+            better=self.declared.better(decision),
+        )
 
     def summary(self) -> str | None:
         """Return why the run stopped and how many attempts were not needed; None if the rule has not decided."""

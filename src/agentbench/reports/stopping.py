@@ -20,6 +20,7 @@ from agentbench.statistics.sequential.rules import (
     PlannedBlocks,
     Rule,
     SequentialDecision,
+    SequentialOutcome,
     look_schedule,
     read_rule,
 )
@@ -62,6 +63,11 @@ class DeclaredRule:
     def decide(self, trials: Mapping[Attempt, Trial]) -> SequentialDecision | None:
         """Return the first decision that stops, else that of the last complete look, else None."""
         return first_decision(self.rule, self.planned, self.blocks(trials))
+
+    def better(self, decision: SequentialDecision) -> str | None:
+        """Return the method that a decision favours, or None."""
+        a, b = self.methods
+        return {SequentialOutcome.A_BETTER: a, SequentialOutcome.B_BETTER: b}.get(decision.outcome)
 
     def swapped(self) -> DeclaredRule:
         """Return the rule with A and B exchanged, which decides the same."""

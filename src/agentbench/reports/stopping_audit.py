@@ -59,9 +59,11 @@ def _compare(
     """Return the place and the description of the first contradiction between log, records and rule."""
     logged = report.decided
     stops = decision is not None and decision.outcome.stops
-    recomputed = f"{decision.outcome} at look {decision.look}" if decision else "no complete look"
+    recomputed = "no complete look"
+    if decision is not None:
+        recomputed = _words(decision.outcome, declared.better(decision), decision.look)
     if logged is not None:
-        recorded = f"{logged.outcome} at look {logged.look}"
+        recorded = _words(logged.outcome, logged.better, logged.look)
         if not stops or recorded != recomputed or decision is None or decision.blocks != logged.blocks:
             return EVENTS, f"the stopping rule is logged as {recorded}, the records give {recomputed}"
     if stops and decision is not None:
@@ -74,6 +76,10 @@ def _compare(
                 f" ({recomputed}); {len(later)} such attempts"
             )
     return None
+
+
+def _words(outcome: str, better: str | None, look: int) -> str:
+    return f"{outcome}{f' ({better})' if better else ''} at look {look}"
 
 
 def _with_problem(report: RunReport, place: str, message: str) -> RunReport:

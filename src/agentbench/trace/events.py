@@ -704,6 +704,9 @@ class ComparisonDecided(Payload):
     blocks: int
     """Complete blocks at that look: one task and repeat, done by both methods."""
     outcome: str
+    """`a_better`, `b_better`, `equivalent`, `futile` or `inconclusive`; A is the first variant of the plan."""
+    better: str | None
+    """The variant that is better; None if the outcome favours none."""
 
 
 class RunReduced(Payload):
