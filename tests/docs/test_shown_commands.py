@@ -1,12 +1,13 @@
 """Commands on the pages print what the pages show.
 
 `<!-- run -->` before a console block: the commands run in order, in a folder with the files of docs/examples and the run
-directories that `ab demo` leaves. `<!-- snapshot: NAME -->`: the output is compared with tests/cli/snapshots/NAME.txt.
+directories that `ab demo` left (tests/data/demo-runs.tar.xz). `<!-- snapshot: NAME -->`: the output is compared with tests/cli/snapshots/NAME.txt.
 Times, ids and paths are normalised as in the snapshots. `…` stands for omitted text; on a line of its own, for omitted lines.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -19,10 +20,11 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.cli.demo import METHODS
+from agentbench.contract.suite import load_suite
 from tests.cli.conftest import INHERITED
 from tests.cli.snapshots import FOLDER as SNAPSHOTS
 from tests.cli.snapshots import normalise
-from tests.cli.stage import ARCHIVE
 from tests.run.preloaded import write_preloaded_program
 from tests.session_state import shared_state
 
@@ -31,6 +33,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(
     r"<!-- (?P<kind>run|snapshot: (?P<name>[\w-]+)) -->\n+```console\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE
 )
+DEMO_RUNS = ROOT / "tests" / "data" / "demo-runs.tar.xz"
+"""The run directories of `ab demo`, as demo-METHOD. Record them again, and then the pages, when its tasks or agents change."""
 SHOWN_FOLDER = "/home/ada/project"
 """The project folder in outputs on the pages."""
 DEMO = "artifacts/runs/2026-11-16T12-00-00+0000__demo__{}__none"
@@ -76,10 +80,9 @@ def folder(tmp_path: Path) -> Path:
     """A project folder with the example files and the runs of `ab demo`."""
     project = tmp_path / "project"
     shutil.copytree(ROOT / "docs" / "examples", project)
-    with tarfile.open(ARCHIVE) as archive:
+    with tarfile.open(DEMO_RUNS) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        members = [member for member in archive.getmembers() if "demo-" in member.name]
-        archive.extractall(tmp_path / "recorded", members)  # noqa: S202 - an archive of our own
+        archive.extractall(tmp_path / "recorded")  # noqa: S202 - an archive of our own
     for run in (tmp_path / "recorded").iterdir():
         shutil.copytree(run, project / DEMO.format(run.name.removeprefix("demo-")))
     return project
@@ -122,6 +125,13 @@ def test_commands_print_what_the_page_shows(
                 differences.append(f"$ {shown.command}\n{actual.replace(str(folder), SHOWN_FOLDER)}")
     if differences:
         pytest.fail(f"{page} shows something else than:\n\n" + "\n".join(differences), pytrace=False)
+
+
+def test_recorded_demo_has_the_agents_and_tasks_of_the_demo(folder: Path) -> None:
+    tasks = [task.id for task in load_suite("demo", folder).tasks]
+    for method in METHODS:
+        run = json.loads((folder / DEMO.format(method) / "run.json").read_text(encoding="utf-8"))
+        assert run["tasks"] == tasks
 
 
 @pytest.mark.parametrize("page", blocks("snapshot"))
