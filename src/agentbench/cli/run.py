@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 import click
 from click.core import ParameterSource
 
+from agentbench.cli.option_sections import SectionedCommand
 from agentbench.cli.options import RUN, RunOptions, cli_choices, run_options
 from agentbench.cli.selection import SelectionOptions, select_tasks, selection_options
 from agentbench.cli.stopping import STOP_NAMES, StopOptions, rule_of, stop_options
@@ -29,7 +30,7 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=SectionedCommand, epilog=EPILOG)
 @selection_options
 @click.option(
     "--variant",

@@ -8,6 +8,7 @@ from typing import Unpack
 
 import click
 
+from agentbench.cli.option_sections import SectionedCommand
 from agentbench.cli.options import RunOptions, cli_choices, run_options
 
 EPILOG = """\b
@@ -17,7 +18,7 @@ Examples:
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=SectionedCommand, epilog=EPILOG)
 @click.option("--task", "path", type=click.Path(path_type=Path), required=True, help="Task folder or task.yaml.")
 @click.option("--variant", "variants", multiple=True, help="Variant from configs/variants.")
 @run_options
