@@ -99,6 +99,15 @@ HOSTILE: dict[str, tuple[tuple[tarfile.TarInfo, bytes], ...]] = {
     "symlink out of a workspace": (member("run/tasks/a/repo/x", kind=tarfile.SYMTYPE, link="../../../../.."),),
     "absolute symlink in a workspace": (member("run/tasks/a/repo/x", kind=tarfile.SYMTYPE, link="/etc"),),
     "symlink as a workspace": (member("run/tasks/a/repo", kind=tarfile.SYMTYPE, link="logs"),),
+    "chain of symlinks out of a workspace": (
+        member("run/tasks/a/repo/a/b/c/d/e/f/g/h/l", kind=tarfile.SYMTYPE, link="../" * 8 + "x"),
+        member("run/tasks/a/repo/m", kind=tarfile.SYMTYPE, link="a/b/c/d/e/f/g/h/l" + "/.." * 9),
+    ),
+    "symlink through a symlink": (
+        member("run/tasks/a/repo/deep/a/b/up", kind=tarfile.SYMTYPE, link="../../../other"),
+        member("run/tasks/a/repo/m", kind=tarfile.SYMTYPE, link="deep/a/b/up/./../.."),
+    ),
+    "symlink without a target": (member("run/tasks/a/repo/x", kind=tarfile.SYMTYPE),),
     "hard link": (member("run/evil", kind=tarfile.LNKTYPE, link="run/run.json"),),
     "device": (member("run/evil", kind=tarfile.CHRTYPE),),
     "pipe": (member("run/evil", kind=tarfile.FIFOTYPE),),

@@ -225,10 +225,8 @@ class _Unpacker:
         return path
 
     def _link(self, name: PurePosixPath, target: str) -> None:
-        """Plan a symlink of a kept workspace. It must stay inside the workspace."""
-        inside = PurePosixPath(*name.parts[1:])
-        place = os.path.normpath(PurePosixPath(*inside.parts[3:]).parent / target)
-        if not _in_workspace(inside) or os.path.isabs(target) or place.split("/")[0] == "..":
+        """Plan a symlink of a kept workspace."""
+        if not _stays_in_workspace(PurePosixPath(*name.parts[1:]), target):
             raise _Refused(f"{printable(str(name))} is a link to {printable(target[:200])!r}")
         self._links.append((name, target))
 
@@ -244,3 +242,15 @@ def _refusing_conflicts(name: str) -> Iterator[None]:
 def _in_workspace(name: PurePosixPath) -> bool:
     """Return whether a name is `tasks/<attempt>/repo/…`."""
     return len(name.parts) > 3 and name.parts[0] == "tasks" and name.parts[2] == WORKSPACE
+
+
+def _stays_in_workspace(name: PurePosixPath, target: str) -> bool:
+    """Return whether a link of a workspace leads into the same workspace, whatever the other links of the bundle are.
+
+    `..` is allowed only at the start of the target. The link's own folder is never a link, so it leads where its text says;
+    after a component that may itself be a link, `..` could lead anywhere.
+    """
+    parts = PurePosixPath(target).parts
+    up = next((index for index, part in enumerate(parts) if part != ".."), len(parts))
+    absolute = not target or target.startswith("/")
+    return _in_workspace(name) and not absolute and ".." not in parts[up:] and up <= len(name.parts) - 4
