@@ -146,6 +146,34 @@ def test_second_key_signs_the_same_statement(tmp_path: Path, ada: SigningKey, ev
     assert len(json.loads(sign_run(run, eve).read_bytes())["signatures"]) == 2
 
 
+def test_other_registration_does_not_replace_a_signature(tmp_path: Path, ada: SigningKey, eve: SigningKey) -> None:
+    run, registration = whole_run(tmp_path / "runs"), tmp_path / "registration.json"
+    registration.write_text("{}")
+    first = sign_run(run, ada).read_bytes()
+    with pytest.raises(InputError, match="already signed with no registration, not with this registration:reg"):
+        sign_run(run, eve, registration)
+    assert (run / "signature.dsse.json").read_bytes() == first
+    (run / "signature.dsse.json").unlink()
+    sign_run(run, ada, registration)
+    sign_run(run, eve, registration)
+    assert state(run, ada) is state(run, eve) is State.VALID
+    registration.write_text("[]")
+    with pytest.raises(InputError, match="already signed with registration:registration.json"):
+        sign_run(run, eve, registration)
+    assert state(run, ada) is State.VALID
+
+
+def test_second_key_also_signs_the_deletion_of_evidence(tmp_path: Path, ada: SigningKey, eve: SigningKey) -> None:
+    run = whole_run(tmp_path)
+    sign_run(run, ada)
+    reduce_run(run, approved_by="ada", reason="old")
+    sign_run(run, ada)
+    assert state(run, ada) is State.VALID
+    signatures = json.loads(sign_run(run, eve).read_bytes())["signatures"]
+    assert [signature["keyid"] for signature in signatures] == [ada.public.key_id, eve.public.key_id]
+    assert state(run, ada) is State.VALID
+
+
 def test_second_key_does_not_sign_false_claims(tmp_path: Path, ada: SigningKey, eve: SigningKey) -> None:
     from agentbench.signing.envelope import seal
     from agentbench.signing.statement import PAYLOAD_TYPE, describe_run

@@ -107,31 +107,41 @@ def sign_run(run: Path, key: SigningKey, registration: Path | None = None) -> Pa
     signature and gets a second one that covers the deletion. A stale signature is replaced.
 
     Raises:
-        InputError: the run does not verify, or differs from what was signed before.
+        InputError: the run does not verify, differs from what was signed before, or was signed with another registration.
         RecordError: a file cannot be read or written.
     """
     report = verify_run(run, recompute=recompute)
     if not report.ok:
         msg = f"{run} does not verify and is not signed: {report.problems[0]}"
         raise InputError(msg, remedy="run `ab verify` for details; finish an interrupted run with `ab run --resume`")
-    try:
-        signed = _read(run, SIGNATURE)
-    except InputError as error:
-        msg = f"{run / SIGNATURE} {error.message}"
-        raise InputError(msg, remedy="remove it to sign the run as it is") from None
-    followed = _follow(run, signed) if signed else None
-    if followed and followed.altered:
-        msg = f"{run} differs from what was signed before: {followed.altered[0]}"
-        raise InputError(msg, remedy=f"find out who changed it; remove {SIGNATURE} to sign it as it is")
-    name = RETENTION_SIGNATURE if followed and followed.reduced else SIGNATURE
+    name, signed = SIGNATURE, _existing(run, SIGNATURE)
+    if signed and _follow(run, signed).reduced:
+        name, signed = RETENTION_SIGNATURE, _existing(run, RETENTION_SIGNATURE)
     payload = describe_run(run, registration)
-    if signed and followed and not followed.later and registration is None:
-        _require_same_claims(signed.statement, read_statement(payload))
+    if signed and not _follow(run, signed).later:
+        _require_same_claims(name, signed.statement, read_statement(payload))
         envelope = signed.envelope.with_signature(key)
     else:
         envelope = seal(PAYLOAD_TYPE, payload, [key])
     write_atomic(run / name, envelope.encoded())
     return run / name
+
+
+def _existing(run: Path, name: str) -> _Signed | None:
+    """Return an earlier signature, or None if there is none.
+
+    Raises:
+        InputError: it cannot be read, or the run differs from it in more than later events.
+    """
+    try:
+        signed = _read(run, name)
+    except InputError as error:
+        raise InputError(f"{run / name} {error.message}", remedy="remove it to sign the run as it is") from None
+    followed = _follow(run, signed) if signed else None
+    if followed and followed.altered:
+        msg = f"{run} differs from what was signed before: {followed.altered[0]}"
+        raise InputError(msg, remedy=f"find out who changed it; remove {name} to sign it as it is")
+    return signed
 
 
 def check_signature(run: Path, trust: Trust | None) -> SignatureCheck:
@@ -156,15 +166,20 @@ def verify_signature(run: Path, trust: Trust | None) -> SignatureCheck:
     return replace(check, state=State.ALTERED, why=str(added[0]), problems=added)
 
 
-def _require_same_claims(signed: Statement, fresh: Statement) -> None:
-    """A second signer signs the statement of the first, so its content must be true."""
+def _require_same_claims(name: str, signed: Statement, fresh: Statement) -> None:
+    """Require that the statement of the first signer is true, and has the registration that the second one gives, if any."""
     kept = {"signed_at", "signed_with", "registration"}
     same = signed.files() == fresh.files() and (
         signed.predicate.model_dump(exclude=kept) == fresh.predicate.model_dump(exclude=kept)
     )
     if not same:
-        msg = f"{SIGNATURE} claims something else about the run than its records"
-        raise InputError(msg, remedy=f"remove {SIGNATURE} to sign the run as it is")
+        msg = f"{name} claims something else about the run than its records"
+        raise InputError(msg, remedy=f"remove {name} to sign the run as it is")
+    registration = fresh.predicate.registration
+    if registration and registration != signed.predicate.registration:
+        earlier = signed.predicate.registration.name if signed.predicate.registration else "no registration"
+        msg = f"the run is already signed with {earlier}, not with this {registration.name}"
+        raise InputError(msg, remedy=f"sign without --registration, or remove {name} and its signatures first")
 
 
 # --- comparison -------------------------------------------------------------------------------------------------------
