@@ -57,6 +57,26 @@ def test_files_are_private_and_never_replaced(keys: Path) -> None:
     assert key.path.read_bytes() == before
 
 
+@pytest.mark.parametrize("existing", ["ada", "ada.pub"])
+def test_taken_name_leaves_no_other_file_behind(existing: str, keys: Path) -> None:
+    keys.mkdir()
+    (keys / existing).write_text("of somebody else")
+    with pytest.raises(InputError, match=f"{existing} already exists"):
+        create_key("ada", None, keys)
+    assert [path.name for path in keys.iterdir()] == [existing]
+    assert (keys / existing).read_text() == "of somebody else"
+
+
+def test_key_with_the_public_part_of_another_key_is_refused(keys: Path) -> None:
+    for name in ("ada", "eve"):
+        create_key(name, None, keys)
+    (keys / "ada.pub").write_bytes((keys / "eve.pub").read_bytes())
+    with pytest.raises(InputError, match=r"ada\.pub is not the public part of "):
+        load_signing_key("ada", keys)
+    (keys / "ada.pub").unlink()
+    assert load_signing_key("ada", keys).public.name == "ada"
+
+
 def test_private_key_that_others_can_read_is_refused(keys: Path) -> None:
     key = create_key("ada", None, keys)
     key.path.chmod(0o640)

@@ -118,8 +118,12 @@ def create_key(name: str, passphrase: str | None, folder: Path) -> StoredKey:
     public = PublicKey(private.public_key().public_bytes_raw(), name)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _write_new(path, data, 0o600)
         _write_new(_public_path(path), f"{public.text} {name}\n".encode(), 0o644)
+        try:
+            _write_new(path, data, 0o600)
+        except OSError:
+            _public_path(path).unlink()
+            raise
     except FileExistsError as error:
         msg = f"{error.filename} already exists"
         raise InputError(msg, remedy="choose another name; keys are never replaced") from None
@@ -166,7 +170,7 @@ def load_signing_key(text: str, folder: Path, ask: Ask | None = None) -> Signing
     The passphrase of an encrypted key is $AB_KEY_PASSPHRASE, or is asked for.
 
     Raises:
-        InputError: no such key, a wrong passphrase, or a file that others can read.
+        InputError: no such key, a wrong passphrase, a file that others can read, or a public part of another key.
     """
     text = text or os.environ.get(SIGNING_KEY, "")
     if not text.strip():
@@ -175,7 +179,10 @@ def load_signing_key(text: str, folder: Path, ask: Ask | None = None) -> Signing
         return _private_key(text.strip().encode() + b"\n", SIGNING_KEY, ask)
     path = _named_private(text, folder)
     _require_private_mode(path)
-    return _private_key(_read(path), path.name, ask)
+    key = _private_key(_read(path), path.name, ask)
+    if path.parent == folder:
+        _require_matching_public(path, key)
+    return key
 
 
 def parse_public(data: bytes, name: str = "") -> PublicKey:
@@ -261,6 +268,20 @@ def _require_private_mode(path: Path) -> None:
         raise InputError(msg, remedy=f"chmod 600 {path}; if others may have read it, create a new key")
 
 
+def _require_matching_public(path: Path, key: SigningKey) -> None:
+    """Require that `NAME.pub` is the public part of `NAME`, because verifiers get `NAME.pub`."""
+    public = _public_path(path)
+    if not public.exists():
+        return
+    try:
+        matches = parse_public(_read(public)).raw == key.public.raw
+    except InputError:
+        matches = False
+    if not matches:
+        msg = f"{public} is not the public part of {path}"
+        raise InputError(msg, remedy=f"find out who replaced it; `ssh-keygen -y -f {path}` prints the public part")
+
+
 def _path(name: str, folder: Path) -> Path:
     if not _NAME.fullmatch(name) or name.endswith(".pub"):
         msg = f"key name '{printable(name[:80])}'"
@@ -274,8 +295,12 @@ def _public_path(path: Path) -> Path:
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+    except OSError:
+        path.unlink()
+        raise
 
 
 def _read(path: Path) -> bytes:
