@@ -150,6 +150,28 @@ def test_commit_that_rewrites_the_log_is_detected(tmp_path: Path, ada: SigningKe
     assert "changed earlier lines" in problem.message
 
 
+def test_failure_of_git_is_reported_with_its_message(tmp_path: Path, ada: SigningKey) -> None:
+    run, place = whole_run(tmp_path / "runs"), repository(tmp_path / "witness")
+    blocking = place / ".git/refs/heads/agentbench-witness/other"
+    blocking.parent.mkdir()
+    tree = subprocess.run(["git", "mktree"], cwd=place, input=b"", capture_output=True, check=True).stdout.decode().strip()
+    author = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
+    commit = subprocess.run(
+        ["git", *author, "commit-tree", tree, "-m", "x"], cwd=place, capture_output=True, check=True
+    ).stdout
+    blocking.write_bytes(commit)
+    with pytest.raises(InputError, match="agentbench-witness/other' exists"):
+        witness_run(place, run, ada)
+
+
+def test_repository_with_sha256_objects_keeps_a_log(tmp_path: Path, ada: SigningKey) -> None:
+    run, place = whole_run(tmp_path / "runs"), tmp_path / "witness"
+    subprocess.run(["git", "init", "-q", "--object-format=sha256", place], check=True)
+    for _ in range(2):
+        witness_run(place, run, ada)
+    assert [entry.seq for entry in open_witness(place, None).entries] == [1, 2]
+
+
 def append(place: Path, run: Path, keys: Path) -> None:
     for _ in range(4):
         witness_run(place, run, load_signing_key("ada", keys))

@@ -1,7 +1,7 @@
 """The witness log on a branch of a git repository. Every entry is a commit; the checked out branch is never touched.
 
-The branch moves only if nobody else moved it meanwhile, so processes on one repository do not lose entries. Push the branch to a
-server that refuses forced pushes, and nobody who can write here can cut off its end.
+The branch moves only if no other process moved it meanwhile, so processes on one repository do not lose entries. Push the branch to
+a server that refuses forced pushes, so that its last entries cannot be removed either.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ from pathlib import Path
 from agentbench.core.errors import InputError
 from agentbench.signing.witness import LOG, Add, Entry
 from agentbench.trace.verify import Problem
-from agentbench.workspace.source.host_git import HostGit
+from agentbench.workspace.source.host_git import HostGit, error_text
 
 BRANCH = "refs/heads/agentbench-witness"
 ATTEMPTS = 100
-_OVERRIDES = {"core.hooksPath": "/dev/null", "core.fsmonitor": "false", "core.logAllRefUpdates": "true"}
+_OVERRIDES = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.logAllRefUpdates": "true",
+    "core.filesRefLockTimeout": "10000",  # ms; another process may hold the lock while the machine is busy
+}
 """Settings that the repository's own configuration cannot change."""
 
 
@@ -42,9 +47,15 @@ class _Repository:
         return self.output("cat-file", "blob", f"{commit}:{LOG}") if commit else b""
 
     def move(self, old: str, new: str) -> bool:
-        """Move the branch if it still is at `old`."""
-        expected = old or "0" * 40
-        return self.git.run(self.folder, "update-ref", BRANCH, new, expected, env=_configuration()).ok
+        """Move the branch, and return whether it still was at `old`. If that is empty, create the branch.
+
+        Raises:
+            InputError: git failed for another reason.
+        """
+        done = self.git.run(self.folder, "update-ref", BRANCH, new, old, env=_configuration())
+        if not done.ok and self.tip() == old:
+            raise InputError(f"git update-ref failed in {self.folder}: {error_text(done)}")
+        return done.ok
 
 
 def append_commit(place: Path, add: Add) -> Entry:
@@ -65,7 +76,7 @@ def append_commit(place: Path, add: Add) -> Entry:
             commit = repository.output("commit-tree", tree, *parent, stdin=message.encode(), env=_author(entry))
             if repository.move(tip, commit.decode().strip()):
                 return entry
-    raise InputError(f"{place}: the branch {BRANCH} is moved by others all the time; try again")
+    raise InputError(f"{place}: other processes moved {BRANCH} {ATTEMPTS} times meanwhile", remedy="try again")
 
 
 def committed_log(place: Path) -> tuple[bytes, Problem | None]:
