@@ -118,6 +118,47 @@ def test_entries_of_other_keys_are_not_trusted(tmp_path: Path, keys: Path, ada: 
     assert "no key of ada signed the entry" in problem.message
 
 
+def test_verify_without_signed_by_uses_the_trust_file_for_the_log(
+    tmp_path: Path, ada: SigningKey, eve: SigningKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, place = tmp_path / "runs", tmp_path / "witness"
+    run = whole_run(runs)
+    witness_run(place, run, eve)
+    for target in (run, runs):
+        verified = CliRunner().invoke(verify, [str(target), "--witness", str(place)])
+        assert verified.exit_code == 0, verified.output
+        assert "note: witness entries are not authenticated" in verified.output
+    trust = tmp_path / "trust.yaml"
+    trust.write_text(f"keys: [{{name: Ada, key: {ada.public.text}}}]")
+    monkeypatch.setenv("AB_TRUST", str(trust))
+    for target in (run, runs):
+        refused = CliRunner().invoke(verify, [str(target), "--witness", str(place)])
+        assert refused.exit_code == 1
+        assert f"no key of {trust} signed the entry" in refused.output
+        assert "not authenticated" not in refused.output
+
+
+def test_expected_head_of_a_folder_of_runs_is_a_usage_error(tmp_path: Path, ada: SigningKey) -> None:
+    run, place = whole_run(tmp_path / "runs"), tmp_path / "witness"
+    witness_run(place, run, ada)
+    refused = CliRunner().invoke(verify, [str(run.parent), "--witness", str(place), "--expect-head", "sha256:0"])
+    assert refused.exit_code == 2
+    assert "--expect-head is for one run" in refused.output
+
+
+def test_empty_folder_and_empty_log_are_nothing_to_verify(tmp_path: Path, keys: Path) -> None:
+    for name in ("runs", "witness"):
+        (tmp_path / name).mkdir()
+    log = tmp_path / "witness/witness.jsonl"
+    log.write_bytes(b"")
+    arguments = [str(tmp_path / "runs"), "--witness", str(log.parent)]
+    refused = CliRunner().invoke(verify, arguments).exception
+    assert isinstance(refused, InputError)
+    assert refused.message.startswith("nothing to verify: no runs in ")
+    log.write_bytes(b"{}\n")
+    assert CliRunner().invoke(verify, arguments).output.startswith("ALTERED changed: witness.jsonl:1: ")
+
+
 def test_broken_log_is_not_continued(tmp_path: Path, ada: SigningKey) -> None:
     run, place = whole_run(tmp_path / "runs"), tmp_path / "witness"
     witness_run(place, run, ada)

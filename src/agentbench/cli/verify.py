@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 20
 """Maximum number of problems printed; `--json` has all."""
+UNAUTHENTICATED = "witness entries are not authenticated: pass --signed-by, or set AB_TRUST"
 
 EPILOG = """\b
 Examples:
@@ -64,13 +65,18 @@ def command(
         if not ok:
             raise click.exceptions.Exit(1)
         return
+    required = signed_by is not None
     trust = _trust(signed_by)
     if witness is not None and (run is None or _is_folder_of_runs(run)):
         from agentbench.cli.verify_runs import verify_runs
 
-        text, ok = verify_runs(run, witness, trust, as_json=as_json)
+        if expect_head is not None:
+            raise click.UsageError("--expect-head is for one run; this is a folder of runs.")
+        text, ok = verify_runs(run, witness, trust, signature_required=required, as_json=as_json)
     else:
-        verification = verify(cast("Path", run), trust, expect_head=expect_head, witness=witness)
+        verification = verify(
+            cast("Path", run), trust, signature_required=required, expect_head=expect_head, witness=witness
+        )
         text, ok = _as_json(verification) if as_json else _as_text(verification), not verification.problems
     click.echo(text)
     if not ok:
@@ -109,28 +115,34 @@ def headline(report: RunReport) -> str:
 
 
 def verify(
-    run: Path, trust: Trust | None, *, expect_head: str | None = None, witness: Path | None = None
+    run: Path,
+    trust: Trust | None,
+    *,
+    signature_required: bool,
+    expect_head: str | None = None,
+    witness: Path | None = None,
 ) -> Verification:
-    """Verify a run. Without `trust`, only a signature that does not match the run is a problem."""
+    """Verify a run. If no signature is required, only one that does not match the run is a problem."""
     from dataclasses import replace
 
     from agentbench.record.audit import verify_run
     from agentbench.record.recompute import recompute
     from agentbench.signing.run_signature import State, verify_signature
-    from agentbench.signing.trust import default_trust
 
     report = _with_store_note(verify_run(run, recompute=recompute, expect_head=expect_head))
     if _may_stop(run, report):
         from agentbench.reports.stopping_audit import audit_stopping
 
         report = audit_stopping(run, report)
-    signature = verify_signature(run, trust or default_trust())
-    if trust is None and signature.state is not State.ALTERED:
+    signature = verify_signature(run, trust)
+    if not signature_required and signature.state is not State.ALTERED:
         signature = replace(signature, problems=())
     if witness is None:
         return Verification(report, signature)
     from agentbench.signing.witness import open_witness, witness_problems
 
+    if trust is None:
+        report = replace(report, notes=(*report.notes, UNAUTHENTICATED))
     return Verification(report, signature, tuple(witness_problems(open_witness(witness, trust), [run])))
 
 
@@ -143,12 +155,11 @@ def _may_stop(run: Path, report: RunReport) -> bool:
 
 
 def _trust(signed_by: str | None) -> Trust | None:
-    if signed_by is None:
-        return None
+    """Return the trust that --signed-by names, else that of reports. None if there is none."""
     from agentbench.signing.keys import keys_folder
-    from agentbench.signing.trust import read_trust
+    from agentbench.signing.trust import default_trust, read_trust
 
-    return read_trust(signed_by, keys_folder())
+    return default_trust() if signed_by is None else read_trust(signed_by, keys_folder())
 
 
 def _is_folder_of_runs(folder: Path) -> bool:
