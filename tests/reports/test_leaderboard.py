@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from agentbench.cli.export_run import command as export_run
 from agentbench.cli.report import command
+from agentbench.cli.sign import command as sign
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
 from agentbench.record.bundle import write_bundle
 from agentbench.signing.keys import create_key, load_signing_key
 from agentbench.signing.run_signature import sign_run
+from agentbench.trace.events import ComparisonDecided
 from tests.record.samples import SampleAttempt, attempt, new_run
 
 pytestmark = pytest.mark.component
@@ -29,11 +32,11 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def run(out: Path, variant: str, outcome: Outcome = Outcome.PASS) -> Path:
+def run(out: Path, variant: str, outcome: Outcome = Outcome.PASS, **fields: object) -> Path:
     """Create a run of one method with two attempts."""
     made = new_run(out)
     for task in ("one", "two"):
-        sample = SampleAttempt(outcome=outcome, lies={"variant": variant})
+        sample = SampleAttempt(outcome=outcome, lies={"variant": variant, **fields})
         attempt(made, task, sample=sample)
     made.close()
     return made.path
@@ -95,6 +98,42 @@ def test_other_runs_are_rejected_with_the_reason(tmp_path: Path, keys: Path) -> 
     assert reasons[str(altered)].startswith("does not verify: changed: tasks/one/diffs/final.patch")
     assert "other contracts" in reasons[str(other.path)]
     assert "3 tasks (one, three, two)" in reasons[str(other.path)]
+
+
+def test_every_format_shows_differences_and_deviations(tmp_path: Path, keys: Path) -> None:
+    first = signed(run(tmp_path / "a", "first"), keys)
+    other = signed(run(tmp_path / "b", "other", config_class="sha256:other", seed=7), keys)
+    difference = "first, other: the configuration class (sandbox constraints, limits, logging) differs: one, two"
+    deviation = "other used base seed 7; the protocol specifies"
+    markdown = leaderboard(first, other).output
+    headline = markdown.splitlines()[0]
+    assert "[PROVISIONAL]. 2 differences between runs. 1 protocol deviation." in headline
+    board = json.loads(leaderboard(first, other, "--json").output)
+    assert board["differences"] == [difference, "first, other: A and B used different seeds"]
+    assert board["deviations"][0].startswith(deviation)
+    page = tmp_path / "board.html"
+    assert leaderboard(first, other, "--format", "html", "--out", page).exit_code == 0
+    for text in (markdown, leaderboard(first, other, "--format", "csv").output, page.read_text()):
+        assert difference in text
+        assert deviation in text
+
+
+def test_run_with_a_wrong_stopping_decision_is_not_accepted(tmp_path: Path, keys: Path) -> None:
+    stopped = new_run(tmp_path / "a")
+    attempt(stopped, "one")
+    stopped.record_decision(ComparisonDecided(look=1, blocks=1, outcome="better"))
+    stopped.close()
+    why = "a stopping rule has decided, but run.json declares none"
+    refused = CliRunner().invoke(sign, [str(stopped.path), "--key", "ada"]).exception
+    assert isinstance(refused, InputError)
+    assert why in refused.message
+    bundle = tmp_path / "run.tar.zst"
+    refused = CliRunner().invoke(export_run, [str(stopped.path), "--out", str(bundle)]).exception
+    assert isinstance(refused, InputError)
+    assert why in refused.message
+    assert not bundle.exists()
+    rejected = json.loads(leaderboard(signed(stopped.path, keys), "--json").output)["rejected"]
+    assert rejected[0]["why"].endswith(why)
 
 
 def test_page_escapes_names(tmp_path: Path, keys: Path) -> None:

@@ -195,7 +195,9 @@ def test_failure_of_git_is_reported_with_its_message(tmp_path: Path, ada: Signin
     run, place = whole_run(tmp_path / "runs"), repository(tmp_path / "witness")
     blocking = place / ".git/refs/heads/agentbench-witness/other"
     blocking.parent.mkdir()
-    tree = subprocess.run(["git", "mktree"], cwd=place, input=b"", capture_output=True, check=True).stdout.decode().strip()
+    tree = (
+        subprocess.run(["git", "mktree"], cwd=place, input=b"", capture_output=True, check=True).stdout.decode().strip()
+    )
     author = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
     commit = subprocess.run(
         ["git", *author, "commit-tree", tree, "-m", "x"], cwd=place, capture_output=True, check=True

@@ -35,11 +35,10 @@ def command(run: Path, *, out: Path, form: str, public: bool, key: str, allow_fi
     import tempfile
 
     from agentbench.core.errors import InputError
-    from agentbench.record.audit import verify_run
     from agentbench.record.bundle import write_bundle
-    from agentbench.record.recompute import recompute
+    from agentbench.reports.run_audit import audit_run
 
-    report = verify_run(run, recompute=recompute)
+    report = audit_run(run)
     if not report.ok:
         raise InputError(f"{run} does not verify: {report.problems[0]}", remedy="run `ab verify` for details")
     if public:

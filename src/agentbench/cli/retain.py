@@ -75,7 +75,7 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What happens to one run."""
+    """The planned or finished action on one run, with its reason."""
 
     run: Path
     action: Literal["keep", "reduce", "minimal", "refused", "reduced"]
@@ -109,11 +109,10 @@ def _plan_run(run: Path, policy: RetentionPolicy | None, policy_name: str, reaso
     from datetime import UTC, datetime
 
     from agentbench.core.errors import InputError
-    from agentbench.record.audit import verify_run
-    from agentbench.record.recompute import recompute
     from agentbench.record.retention import closing_time, plan_reduction
     from agentbench.record.retention_policy import decide_retention
     from agentbench.record.run_directory import RunDirectory
+    from agentbench.reports.run_audit import audit_run
 
     if policy is not None:
         closed_at = closing_time(run)
@@ -123,7 +122,7 @@ def _plan_run(run: Path, policy: RetentionPolicy | None, policy_name: str, reaso
         if not decision.reduce:
             return Step(run, "keep", decision.why)
         reason = reason or f"{decision.why} ({policy_name})"
-    report = verify_run(run, recompute=recompute)
+    report = audit_run(run)
     if not report.ok:
         message = f"{run} does not verify: {report.problems[0]}"
         if policy is None:
@@ -136,13 +135,14 @@ def _plan_run(run: Path, policy: RetentionPolicy | None, policy_name: str, reaso
 def carry_out(step: Step, approver: str, key: SigningKey | None) -> Step:
     """Reduce a run if its plan says so, and sign the deletion if the run is signed."""
     from agentbench.record.retention import reduce_run
+    from agentbench.reports.run_audit import audit_run
     from agentbench.signing.run_signature import State, check_signature, sign_run
 
     if step.action not in {"reduce", "minimal"}:
         return step
     done = reduce_run(step.run, approved_by=approver, reason=step.why)
     if key is not None and check_signature(step.run, None).state is State.REDUCED:
-        sign_run(step.run, key)
+        sign_run(step.run, key, audit=audit_run)
     return Step(step.run, "reduced", step.why, done) if done.files else Step(step.run, "minimal", _minimal(done), done)
 
 

@@ -54,12 +54,13 @@ def command(
 def sign_runs(runs: Sequence[Path], key: SigningKey, registration: Path | None = None) -> list[dict[str, str]]:
     """Sign runs and describe each signature."""
     from agentbench.record.attempt_folder import EVENTS
+    from agentbench.reports.run_audit import audit_run
     from agentbench.signing.run_signature import sign_run
     from agentbench.trace.log import tail
 
     signed = []
     for run in runs:
-        file = sign_run(run, key, registration)
+        file = sign_run(run, key, registration, audit=audit_run)
         signed.append(
             {
                 "run_dir": str(run),

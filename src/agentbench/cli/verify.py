@@ -125,15 +125,10 @@ def verify(
     """Verify a run. If no signature is required, only one that does not match the run is a problem."""
     from dataclasses import replace
 
-    from agentbench.record.audit import verify_run
-    from agentbench.record.recompute import recompute
+    from agentbench.reports.run_audit import audit_run
     from agentbench.signing.run_signature import State, verify_signature
 
-    report = _with_store_note(verify_run(run, recompute=recompute, expect_head=expect_head))
-    if _may_stop(run, report):
-        from agentbench.reports.stopping_audit import audit_stopping
-
-        report = audit_stopping(run, report)
+    report = _with_store_note(audit_run(run, expect_head=expect_head))
     signature = verify_signature(run, trust)
     if not signature_required and signature.state is not State.ALTERED:
         signature = replace(signature, problems=())
@@ -144,14 +139,6 @@ def verify(
     if trust is None:
         report = replace(report, notes=(*report.notes, UNAUTHENTICATED))
     return Verification(report, signature, tuple(witness_problems(open_witness(witness, trust), [run])))
-
-
-def _may_stop(run: Path, report: RunReport) -> bool:
-    """Return whether the run can have a stopping rule. Loading the statistics takes longer than most audits."""
-    try:
-        return report.decided is not None or b'"stop_when": {' in (run / "run.json").read_bytes()
-    except OSError:
-        return False
 
 
 def _trust(signed_by: str | None) -> Trust | None:

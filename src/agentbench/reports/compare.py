@@ -133,7 +133,7 @@ def compare_methods(
         strengths=tuple(bradley_terry(_wins(len(lines), duels))) if strengths else (),
         differences=differences,
         remarks=remarks,
-        deviations=_deviations(sides, names),
+        deviations=list_deviations(sides, names),
         across_versions=bool(versions),
     )
 
@@ -176,7 +176,8 @@ def _comparability(sides: Sequence[Side], names: Sequence[str]) -> tuple[tuple[s
     return tuple(differences), tuple(remarks), tuple(versions)
 
 
-def _deviations(sides: Sequence[Side], names: Sequence[str]) -> tuple[str, ...]:
+def list_deviations(sides: Sequence[Side], names: Sequence[str]) -> tuple[str, ...]:
+    """List the protocol deviations of every side, seeds included."""
     deviations: list[str] = []
     for side, name in zip(sides, names, strict=True):
         deviations += [*seed_deviations(side.identities, name), *side_deviations(side, name, _provenance(side))]

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError
-from agentbench.record.audit import verify_run
-from agentbench.record.recompute import recompute
-from agentbench.reports.compare import CompareReport, MethodLine, compare_methods, decision
+from agentbench.reports.compare import CompareReport, MethodLine, compare_methods, decision, list_deviations
 from agentbench.reports.escape import code, csv_text, markdown_table, plain
 from agentbench.reports.number_format import amount, percent, plural, share_interval
+from agentbench.reports.run_audit import audit_run
 from agentbench.reports.sources import Side, open_side
 from agentbench.reports.summary import interval_json
 from agentbench.signing.run_signature import SignatureCheck, verify_signature
@@ -29,7 +28,8 @@ HEAD = ("rank", "method", "rate", "95% CI", "passed", "cost per attempt", "signe
 NAMES = frozenset({"method", "signed by", "harness", "run"})
 """Columns with text that others chose."""
 COLUMNS = (
-    "rank", "method", "rate", "low", "high", "passed", "attempts", "cost_per_attempt", "signed_by", "origin",
+    "rank", "method", "rate", "low", "high", "passed", "attempts", "cost_per_attempt", "signed_by", "origin", "differences",
+    "deviations",
 )  # fmt: skip
 """Columns of the CSV form."""
 
@@ -77,16 +77,28 @@ class Leaderboard:
     rejected: tuple[Rejected, ...]
     comparison: CompareReport | None
     """None with fewer than two accepted runs."""
+    deviations: tuple[str, ...]
+    """Protocol deviations of accepted runs."""
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """Return differences between the conditions of accepted runs, such as budget, hints or configuration class."""
+        return self.comparison.differences if self.comparison else ()
 
     def headline(self) -> str:
-        """Return the first line: the result, and how many runs were rejected."""
-        rejected = f" {plural(len(self.rejected), 'run')} rejected." if self.rejected else ""
+        """Return the first line: the result, the number of differences and deviations, and how many runs were rejected."""
+        notes = [plural(len(self.differences), "difference") + " between runs"] if self.differences else []
+        notes += [plural(len(self.deviations), "protocol deviation")] if self.deviations else []
+        notes += [f"{plural(len(self.rejected), 'run')} rejected"] if self.rejected else []
+        return ". ".join([self._result(), *notes]) + "."
+
+    def _result(self) -> str:
         if self.comparison is not None:
-            return f"{decision(self.comparison)}.{rejected}"
+            return decision(self.comparison)
         if not self.entries:
-            return f"EMPTY: no run was accepted.{rejected}"
+            return "EMPTY: no run was accepted"
         line = self.entries[0].line
-        return f"ONE RUN: {line.name} with {self.rate} rate {percent(line.share)}.{rejected}"
+        return f"ONE RUN: {line.name} with {self.rate} rate {percent(line.share)}"
 
 
 def make_leaderboard(candidates: Sequence[Candidate], trust: Trust, rate: Rate) -> Leaderboard:
@@ -105,18 +117,20 @@ def make_leaderboard(candidates: Sequence[Candidate], trust: Trust, rate: Rate) 
             accepted.append(result)
     accepted, others = _same_contracts(accepted)
     _refuse_duplicates(accepted)
-    sides = {one.side.origin: one for one in accepted}
-    comparison = compare_methods([one.side for one in accepted], rate=rate) if len(accepted) > 1 else None
-    lines = comparison.methods if comparison else [_single(one.side, rate) for one in accepted]
+    by_origin = {run.side.origin: run for run in accepted}
+    sides = [run.side for run in accepted]
+    comparison = compare_methods(sides, rate=rate) if len(sides) > 1 else None
+    lines = comparison.methods if comparison else [_single(side, rate) for side in sides]
     shares = [line.share for line in lines]
     entries = tuple(
-        Entry(1 + sum(share > line.share for share in shares), line, sides[line.side.origin]) for line in lines
+        Entry(1 + sum(share > line.share for share in shares), line, by_origin[line.side.origin]) for line in lines
     )
-    return Leaderboard(rate, entries, (*rejected, *others), comparison)
+    deviations = comparison.deviations if comparison else list_deviations(sides, [line.name for line in lines])
+    return Leaderboard(rate, entries, (*rejected, *others), comparison, deviations)
 
 
 def _examine(candidate: Candidate, trust: Trust) -> Accepted | Rejected:
-    report = verify_run(candidate.path, recompute=recompute)
+    report = audit_run(candidate.path)
     if not report.ok:
         return Rejected(candidate.given, f"does not verify: {report.problems[0]}")
     check: SignatureCheck = verify_signature(candidate.path, trust)
@@ -131,28 +145,28 @@ def _examine(candidate: Candidate, trust: Trust) -> Accepted | Rejected:
 def _refuse_duplicates(accepted: Sequence[Accepted]) -> None:
     """A run directory and a bundle of it are the same run."""
     seen: dict[str, str] = {}
-    for one in accepted:
-        first = seen.setdefault(one.predicate.run_id, one.side.origin)
-        if first is not one.side.origin:
-            raise InputError(f"{first} and {one.side.origin} are the same run")
+    for run in accepted:
+        first = seen.setdefault(run.predicate.run_id, run.side.origin)
+        if first is not run.side.origin:
+            raise InputError(f"{first} and {run.side.origin} are the same run")
 
 
 def _same_contracts(accepted: Sequence[Accepted]) -> tuple[list[Accepted], list[Rejected]]:
     """Keep the runs with the tasks and contracts that most runs have; of equally many, those of the first run."""
     if not accepted:
         return [], []
-    wanted = Counter(one.contracts for one in accepted).most_common(1)[0][0]
-    reference = next(one for one in accepted if one.contracts == wanted)
+    wanted = Counter(run.contracts for run in accepted).most_common(1)[0][0]
+    reference = next(run for run in accepted if run.contracts == wanted)
     others = [
-        Rejected(one.side.origin, f"other contracts than {reference.side.origin}: {_difference(one, reference)}")
-        for one in accepted
-        if one.contracts != wanted
+        Rejected(run.side.origin, f"other contracts than {reference.side.origin}: {_difference(run, reference)}")
+        for run in accepted
+        if run.contracts != wanted
     ]
-    return [one for one in accepted if one.contracts == wanted], others
+    return [run for run in accepted if run.contracts == wanted], others
 
 
-def _difference(one: Accepted, reference: Accepted) -> str:
-    mine, other = one.predicate.contracts, reference.predicate.contracts
+def _difference(run: Accepted, reference: Accepted) -> str:
+    mine, other = run.predicate.contracts, reference.predicate.contracts
     tasks = sorted(task for task in mine.keys() | other.keys() if mine.get(task) != other.get(task))
     more = f" and {len(tasks) - 3} more" if len(tasks) > 3 else ""
     return f"{plural(len(tasks), 'task')} ({', '.join(tasks[:3])}{more})"
@@ -192,8 +206,13 @@ def as_markdown(board: Leaderboard) -> str:
         rows = [[code(cell) if name in NAMES else cell for name, cell in named_cells(entry)] for entry in board.entries]
         lines += [*markdown_table(HEAD, rows), ""]
         lines += [explanation(board), ""]
-    if board.rejected:
-        lines += ["## Rejected runs", "", *(f"- {code(one.given)}: {code(one.why)}" for one in board.rejected)]
+    sections = {
+        "Differences between runs": [code(text) for text in board.differences],
+        "Protocol deviations": [code(text) for text in board.deviations],
+        "Rejected runs": [f"{code(run.given)}: {code(run.why)}" for run in board.rejected],
+    }
+    for title, items in sections.items():
+        lines += [f"## {title}", "", *(f"- {item}" for item in items), ""] if items else []
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -225,6 +244,8 @@ def as_csv(board: Leaderboard) -> str:
                 "cost_per_attempt": entry.line.cost,
                 "signed_by": entry.accepted.signer,
                 "origin": entry.accepted.side.origin,
+                "differences": "; ".join(board.differences),
+                "deviations": "; ".join(board.deviations),
             }
         )
     return csv_text(COLUMNS, rows)
@@ -254,5 +275,7 @@ def as_json(board: Leaderboard) -> dict[str, Json]:
         "best_set": [board.comparison.methods[index].name for index in board.comparison.best]
         if board.comparison
         else [],
-        "rejected": [{"origin": one.given, "why": one.why} for one in board.rejected],
+        "differences": list(board.differences),
+        "deviations": list(board.deviations),
+        "rejected": [{"origin": run.given, "why": run.why} for run in board.rejected],
     }

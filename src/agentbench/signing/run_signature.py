@@ -8,7 +8,7 @@ run's chain, it leaves no file that could be changed, removed or added without t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from agentbench.core.canonical import Json, sha256_hex
 from agentbench.core.errors import InputError
 from agentbench.record.attempt_folder import EVENTS, RECORD, WORKSPACE, WORKSPACE_LIST, content
-from agentbench.record.audit import verify_run
+from agentbench.record.audit import RunReport, verify_run
 from agentbench.record.durable import write_atomic
 from agentbench.record.kept_rules import RULES
 from agentbench.record.naming import RETENTION_SIGNATURE, SIGNATURE, SIGNATURES
@@ -100,8 +100,16 @@ class SignatureCheck:
                 return f"SIGNATURE DOES NOT MATCH: {self.why}"
 
 
-def sign_run(run: Path, key: SigningKey, registration: Path | None = None) -> Path:
+def _audit(run: Path) -> RunReport:
+    return verify_run(run, recompute=recompute)
+
+
+def sign_run(
+    run: Path, key: SigningKey, registration: Path | None = None, *, audit: Callable[[Path], RunReport] = _audit
+) -> Path:
     """Verify a closed run, sign it, and return the file with the signature.
+
+    Commands pass an `audit` that also checks stopping rules; this package cannot import statistics.
 
     A valid signature is kept: another key signs the same statement. A run that was reduced after it was signed keeps its
     signature and gets a second one that covers the deletion. A stale signature is replaced.
@@ -110,7 +118,7 @@ def sign_run(run: Path, key: SigningKey, registration: Path | None = None) -> Pa
         InputError: the run does not verify, differs from what was signed before, or was signed with another registration.
         RecordError: a file cannot be read or written.
     """
-    report = verify_run(run, recompute=recompute)
+    report = audit(run)
     if not report.ok:
         msg = f"{run} does not verify and is not signed: {report.problems[0]}"
         raise InputError(msg, remedy="run `ab verify` for details; finish an interrupted run with `ab run --resume`")

@@ -23,7 +23,7 @@ PAGE = """<!doctype html>
 <div class="scroll"><table><caption>{caption}</caption>
 <thead><tr>{head}</tr></thead>
 <tbody>{rows}</tbody></table></div>
-{rejected}
+{lists}
 </main>
 </body>
 </html>
@@ -34,15 +34,24 @@ def leaderboard_page(board: Leaderboard) -> str:
     """Render the leaderboard. Names come from others, so every one is escaped."""
     style = files("agentbench.reports.html").joinpath("assets/page.css").read_text(encoding="utf-8")
     rows = "\n".join(f"<tr>{_cells('td', cells(entry))}</tr>" for entry in board.entries)
-    listed = "\n".join(f"<li><code>{_text(one.given)}</code>: {_text(one.why)}</li>" for one in board.rejected)
+    lists = [
+        _list("Differences between runs", [_text(text) for text in board.differences]),
+        _list("Protocol deviations", [_text(text) for text in board.deviations]),
+        _list("Rejected runs", [f"<code>{_text(run.given)}</code>: {_text(run.why)}" for run in board.rejected]),
+    ]
     return PAGE.format(
         style=style,
         headline=_text(board.headline()),
         caption=_text(explanation(board)) if board.entries else "",
         head=_cells("th", HEAD),
         rows=rows,
-        rejected=f"<h2>Rejected runs</h2><ul>{listed}</ul>" if board.rejected else "",
+        lists="\n".join(lists),
     )
+
+
+def _list(title: str, items: list[str]) -> str:
+    """Return a section with escaped items, or nothing without items."""
+    return f"<h2>{title}</h2><ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>" if items else ""
 
 
 def _cells(tag: str, values: tuple[str, ...]) -> str:
