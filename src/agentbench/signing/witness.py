@@ -1,8 +1,8 @@
 """The witness: an append-only log of signed runs, kept apart from them, so that a run cannot be dropped silently.
 
 The log is `witness.jsonl` in a folder, or on the branch `agentbench-witness` of a git repository (`git_witness.py`). Each line is a
-DSSE envelope whose payload names a run, its head, and the SHA-256 of the line before. Nobody without a key of the signers can
-remove or change a line other than the last ones; publish the folder or push the branch so that those cannot be cut off either.
+DSSE envelope whose payload names a run, its head, and the SHA-256 of the line before. Changing or removing a line needs a key of
+the signers, except for removing the last lines; publish the folder or push the branch so that these cannot be removed either.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _entry(raw: bytes, number: int, previous: str, trust: Trust | None) -> Entry
     if (entry.seq, entry.prev) != (number, previous):
         raise ValueError(f"entry {entry.seq} does not follow the previous line: lines were removed or changed")
     if trust is not None:
-        objections = [held.objection(entry.witnessed_at) for key, held in trust.keys if envelope.signed_by(key)]
+        objections = [trusted.objection(entry.witnessed_at) for key, trusted in trust.keys if envelope.signed_by(key)]
         if not objections or all(objections):
             raise ValueError(next(iter(objections), f"no key of {trust.source} signed the entry"))
     return entry
