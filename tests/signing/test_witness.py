@@ -15,6 +15,7 @@ from agentbench.cli.sign import command as sign
 from agentbench.cli.verify import command as verify
 from agentbench.core.errors import InputError
 from agentbench.record.run_directory import RunDirectory
+from agentbench.signing import git_witness
 from agentbench.signing.keys import SigningKey, load_signing_key
 from agentbench.signing.trust import read_trust
 from agentbench.signing.witness import open_witness, witness_run
@@ -191,20 +192,17 @@ def test_commit_that_rewrites_the_log_is_detected(tmp_path: Path, ada: SigningKe
     assert "changed earlier lines" in problem.message
 
 
-def test_failure_of_git_is_reported_with_its_message(tmp_path: Path, ada: SigningKey) -> None:
+def test_failure_of_git_is_reported_with_its_message(
+    tmp_path: Path, ada: SigningKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run, place = whole_run(tmp_path / "runs"), repository(tmp_path / "witness")
-    blocking = place / ".git/refs/heads/agentbench-witness/other"
-    blocking.parent.mkdir()
-    tree = (
-        subprocess.run(["git", "mktree"], cwd=place, input=b"", capture_output=True, check=True).stdout.decode().strip()
-    )
-    author = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
-    commit = subprocess.run(
-        ["git", *author, "commit-tree", tree, "-m", "x"], cwd=place, capture_output=True, check=True
-    ).stdout
-    blocking.write_bytes(commit)
-    with pytest.raises(InputError, match="agentbench-witness/other' exists"):
+    stale = place / ".git/refs/heads/agentbench-witness.lock"
+    stale.touch()
+    monkeypatch.setitem(git_witness._OVERRIDES, "core.filesRefLockTimeout", "0")
+    with pytest.raises(InputError, match=r"git update-ref failed in .*agentbench-witness\.lock': File exists"):
         witness_run(place, run, ada)
+    stale.unlink()
+    assert witness_run(place, run, ada).seq == 1
 
 
 def test_repository_with_sha256_objects_keeps_a_log(tmp_path: Path, ada: SigningKey) -> None:

@@ -45,7 +45,8 @@ def verify_runs(
             "notes": notes,
         }
         return json.dumps(value, indent=2), not problems
-    counts = f"{len(runs)} run{'s' * (len(runs) != 1)}, {len(log.entries)} entries in the witness log"
+    entries = "1 entry" if len(log.entries) == 1 else f"{len(log.entries)} entries"
+    counts = f"{len(runs)} run{'s' * (len(runs) != 1)}, {entries} in the witness log"
     if problems:
         lines = [f"ALTERED {problems[0]}", *(f"  {problem}" for problem in problems[1:]), f"  checked {counts}"]
     else:

@@ -54,7 +54,8 @@ class _Repository:
         """
         done = self.git.run(self.folder, "update-ref", BRANCH, new, old, env=_configuration())
         if not done.ok and self.tip() == old:
-            raise InputError(f"git update-ref failed in {self.folder}: {error_text(done)}")
+            first_line = done.stderr.kept.decode("utf-8", "replace").partition("\n")[0]  # advice follows
+            raise InputError(f"git update-ref failed in {self.folder}: {first_line or error_text(done)}")
         return done.ok
 
 
