@@ -121,7 +121,7 @@ def test_every_format_shows_differences_and_deviations(tmp_path: Path, keys: Pat
 def test_run_with_a_wrong_stopping_decision_is_not_accepted(tmp_path: Path, keys: Path) -> None:
     stopped = new_run(tmp_path / "a")
     attempt(stopped, "one")
-    stopped.record_decision(ComparisonDecided(look=1, blocks=1, outcome="better"))
+    stopped.record_decision(ComparisonDecided(look=1, blocks=1, outcome="futile", better=None))
     stopped.close()
     why = "a stopping rule has decided, but run.json declares none"
     refused = CliRunner().invoke(sign, [str(stopped.path), "--key", "ada"]).exception
