@@ -107,6 +107,21 @@ def test_edited_registration_is_refused(ab: Ab, study: Path) -> None:
 
 
 @pytest.mark.req("L-01")
+@pytest.mark.parametrize(
+    "name,before,after",
+    [("pilot.yaml", "Does good solve", "Does lazy solve"), ("plan.csv", ",lazy,", ",good,")],
+)
+def test_edited_file_is_not_reported_as_registered(ab: Ab, study: Path, name: str, before: str, after: str) -> None:
+    path = study / name
+    path.write_text(path.read_text().replace(before, after))
+    fix = f"restore it from {study}/registrations/1, or register the change with `ab pilot freeze --amend"
+    for command in (("status",), ("report",), ("report", "--json")):
+        message = f"differs from its registration: {name} changed since it was frozen"
+        refused(ab("pilot", command[0], study, *command[1:]), 2, message, fix)
+    refused(ab("verify", study), 1, f"ALTERED changed: {name}: differs from the registration")
+
+
+@pytest.mark.req("L-01")
 def test_deleted_attempts_are_found(ab: Ab, study: Path) -> None:
     # A pilot with a stage left to run, so that `run` would continue it.
     decisions = study / "decisions.jsonl"

@@ -24,7 +24,7 @@ from agentbench.pilot.folder import RUNS
 from agentbench.pilot.observations import Records, observe
 from agentbench.pilot.planning import Planning, compute_plan, prices_file
 from agentbench.pilot.registration import deviations, require_unchanged
-from agentbench.pilot.state import PilotState, evaluate_rules, read_state
+from agentbench.pilot.state import PilotState, evaluate_rules, read_registered_state
 from agentbench.pilot.stopping import Stop
 from agentbench.record.find_run import run_directories
 from agentbench.record.run_directory import RunDirectory
@@ -131,7 +131,7 @@ class StageRun:
             for result in results
         ]
         write_screen(self.state.folder, FlakeScreen(repeats=repeats, tasks=tuple(screened)))
-        self.state = read_state(self.state.folder)
+        self.state = read_registered_state(self.state.folder)
 
     @contextmanager
     def open(self, observer: Observer) -> Iterator[Study]:
@@ -164,7 +164,7 @@ class StageRun:
                 workers=self.options.workers,
             )
             append_decision(folder, opened)
-            self.state = read_state(folder)
+            self.state = read_registered_state(folder)
             study.admit = StopWatch(self.state, self.stage)
             yield study
 
@@ -190,7 +190,7 @@ class StageRun:
 
     def close(self) -> Decision:
         """Decide how the stage ended, after its attempts: a stop, or its exit criteria. Logs the decision."""
-        self.state = state = read_state(self.state.folder)
+        self.state = state = read_registered_state(self.state.folder)
         if state.stopped is not None:
             return state.stopped
         removed = tuple(sorted(state.removed))
@@ -209,7 +209,7 @@ class StageRun:
                 removed=removed,
             )
         append_decision(state.folder, decision)
-        self.state = read_state(state.folder)
+        self.state = read_registered_state(state.folder)
         return decision
 
 
@@ -220,7 +220,7 @@ def prepare_stage(folder: Path, stage: str | None, options: Options) -> StageRun
         InputError: the pilot is not frozen, something frozen has changed, or recorded attempts were altered.
         CriterionNotMet: the pilot is complete or was stopped, or an earlier stage is not complete.
     """
-    state = read_state(folder)
+    state = read_registered_state(folder)
     planning = compute_plan(folder)
     require_unchanged(state.registration, planning)
     _require_intact(state)

@@ -8,7 +8,7 @@ from agentbench.core.errors import ContractError, InputError
 from agentbench.pilot.planning import Planning, compute_plan, require_written_plan, write_plan
 from agentbench.pilot.registration import Registration, register
 from agentbench.pilot.sample import task_identities
-from agentbench.pilot.state import PilotState, is_frozen, read_state
+from agentbench.pilot.state import PilotState, is_frozen, read_registered_state
 
 
 def freeze_pilot(folder: Path) -> Registration:
@@ -32,7 +32,7 @@ def amend_pilot(folder: Path, reason: str) -> Registration:
         InputError: the pilot is not frozen, or the new plan drops or moves an attempt that was made.
     """
     planning = compute_plan(folder)
-    state = read_state(folder)
+    state = read_registered_state(folder)
     problems = _lost_attempts(state, planning)
     if problems:
         raise ContractError("an amendment must keep every attempt that was made", problems=tuple(problems))

@@ -205,6 +205,18 @@ def _parse(path: Path) -> Registration:
     return registration
 
 
+def changed_files(registration: Registration, folder: Path) -> tuple[str, ...]:
+    """Return the frozen files that are missing in a folder, or that differ from the registration."""
+    return tuple(name for name, sha256 in registration.files.items() if _digest(folder / name) != sha256)
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return sha256_hex(read_text(path).encode())
+    except InputError:
+        return None
+
+
 _RESTORE = f"restore it from {REGISTRATIONS}/, which has a copy"
 
 

@@ -13,11 +13,11 @@ from agentbench.pilot.criteria import Facts, next_stage
 from agentbench.pilot.decisions import Decision, read_decisions
 from agentbench.pilot.efficacy import efficacy_state
 from agentbench.pilot.flakes import FlakeScreen, read_screen
-from agentbench.pilot.folder import PLAN, REGISTRATION, RUNS, read_text
+from agentbench.pilot.folder import PLAN, REGISTRATION, REGISTRATIONS, RUNS, read_text
 from agentbench.pilot.observations import Observation, Records, Seen, read_run_records
 from agentbench.pilot.plan import PlanLine, parse_plan
 from agentbench.pilot.power import PowerAnalysis, analyse_power
-from agentbench.pilot.registration import Registration, read_registrations
+from agentbench.pilot.registration import Registration, changed_files, read_registrations
 from agentbench.pilot.removals import Removal, read_removals
 from agentbench.pilot.stopping import RuleState, stopping_rules
 
@@ -120,25 +120,57 @@ def power_of(assumptions: PowerAssumptions, tasks: int, repeats: int, seed: int)
 
 
 def read_state(folder: Path) -> PilotState:
-    """Read a frozen pilot.
+    """Read a frozen pilot whose files are the registered ones.
 
     Raises:
         InputError: it is not frozen, or one of its files is missing or was edited.
+    """
+    state = read_registered_state(folder)
+    changed = changed_files(state.registration, folder)
+    if changed:
+        copy = folder / REGISTRATIONS / str(state.registration.number)
+        raise InputError(
+            f"{folder} differs from its registration: {', '.join(changed)} changed since it was frozen",
+            remedy=f"restore it from {copy}, or register the change with `ab pilot freeze --amend --reason …`",
+        )
+    return state
+
+
+def read_registered_state(folder: Path) -> PilotState:
+    """Read a frozen pilot with the configuration and the plan of its registration, also if the files were edited since.
+
+    Raises:
+        InputError: it is not frozen, or the copy of a registration is missing or was edited.
     """
     require_folder(folder)
     registrations = read_registrations(folder)
     decisions = tuple(read_decisions(folder))
     runs = dict.fromkeys(name for decision in decisions if decision.kind == "opened" for name in decision.runs.values())
+    pilot, lines = registered_files(folder, registrations[-1])
     return PilotState(
         folder=folder,
-        pilot=read_pilot(folder),
+        pilot=pilot,
         registrations=registrations,
-        lines=parse_plan(read_text(folder / PLAN), str(folder / PLAN)),
+        lines=lines,
         decisions=decisions,
         removals=tuple(read_removals(folder)),
         screen=read_screen(folder),
         records=read_run_records(folder / RUNS, list(runs)),
     )
+
+
+def registered_files(folder: Path, registration: Registration) -> tuple[PilotFile, tuple[PlanLine, ...]]:
+    """Read the configuration and the plan from the copy that a registration keeps.
+
+    Raises:
+        InputError: the copy is missing or was edited.
+    """
+    copy = folder / REGISTRATIONS / str(registration.number)
+    changed = changed_files(registration, copy)
+    if changed:
+        remedy = f"restore it; `ab verify {folder}` lists everything that was altered"
+        raise InputError(f"{copy / changed[0]} is missing or differs from the registration", remedy=remedy)
+    return read_pilot(copy), parse_plan(read_text(copy / PLAN), str(copy / PLAN))
 
 
 def require_folder(folder: Path) -> None:

@@ -35,7 +35,7 @@ from agentbench.pilot.power import power_json
 from agentbench.pilot.registration import Registration
 from agentbench.pilot.removals import Removal, claim_evidence
 from agentbench.pilot.remove import reference_methods
-from agentbench.pilot.state import PilotState, power_of, read_state
+from agentbench.pilot.state import PilotState, power_of, read_registered_state
 from agentbench.pilot.stopping import Stop
 from agentbench.record.attempt_audit import Recompute
 from agentbench.record.audit import Decision as AuditDecision
@@ -78,7 +78,7 @@ def verify_pilot(folder: Path, recompute: Recompute) -> PilotVerification:
     """Verify everything that a pilot has recorded."""
     result = PilotVerification(folder)
     try:
-        state = read_state(folder)
+        state = read_registered_state(folder)
     except AgentBenchError as error:
         result.add("changed", str(folder), error.message)
         return result
