@@ -205,11 +205,8 @@ def start_study(
         InputError, SandboxUnavailable: an attempt cannot run here; nothing was written.
     """
     executor = open_executor(request.executor, request.workers)
-    for row in rows:
-        judge = request.judge_model is not None
-        require_compatible(row.configuration.evidence, judge=judge, operator=request.operator)
+    texts = _evidence_texts(rows, request)
     tasks = list({row.task.id: row.task for row in rows}.values())
-    variants = list(dict.fromkeys(row.configuration.variant for row in rows))
     with _open_lab(request, tasks, observer) as lab, ExitStack() as stack:
         _check_requirements(lab, rows, observer, preflight=request.preflight)
         meta: dict[str, Json] = {
@@ -218,9 +215,8 @@ def start_study(
             **planned_meta(rows, request),
             **(link or {}),
         }
-        texts = {row.configuration.variant: row.configuration.evidence for row in rows}
         runs = {
-            variant: stack.enter_context(_new_run(request, variant, texts[variant], meta, lab)) for variant in variants
+            variant: stack.enter_context(_new_run(request, variant, text, meta, lab)) for variant, text in texts.items()
         }
         yield Study(rows, lab, runs, request.seed, executor, observer, stopping=stopping)
 
@@ -234,6 +230,18 @@ def planned_meta(rows: Sequence[PlanRow], request: RunRequest) -> dict[str, Json
         "order": [list(row.key) for row in rows],
         "repeats": request.repeats,
     }
+
+
+def _evidence_texts(rows: Sequence[PlanRow], request: RunRequest) -> dict[str, EvidenceText]:
+    """Return what each variant keeps of text, in the order of the plan.
+
+    Raises:
+        InputError: an option of the request needs text that a variant does not keep.
+    """
+    texts = {row.configuration.variant: row.configuration.evidence for row in rows}
+    for text in texts.values():
+        require_compatible(text, judge=request.judge_model is not None, operator=request.operator)
+    return texts
 
 
 def _new_run(request: RunRequest, variant: str, text: EvidenceText, meta: Mapping[str, Json], lab: Lab) -> RunDirectory:
@@ -274,6 +282,7 @@ def resume_study(
     plan = plan_attempts(tasks, request)
     keys = {row.key for run in members for row in rows_of(run, plan)}
     rows = [row for row in plan if row.key in keys]
+    texts = _evidence_texts(rows, request)
     with _open_lab(request, tasks, observer) as lab, ExitStack() as stack:
         # A key missing in this terminal must not use attempts up: their records would be final.
         remaining = [row for row, _ in remaining_rows(members, rows, again)]
@@ -289,9 +298,8 @@ def resume_study(
                     caps=_shared_caps(request),
                 )
             )
-            for variant in dict.fromkeys(row.configuration.variant for row in rows)
+            for variant in texts
         }
-        texts = {row.configuration.variant: row.configuration.evidence for row in rows}
         for variant, run in runs.items():
             run.evidence = evidence_terms(texts[variant], request.store, run.run_id)
         study = Study(rows, lab, runs, request.seed, executor, observer, again, stopping)
@@ -332,6 +340,7 @@ def continue_study(
         InputError, SandboxUnavailable: an attempt cannot run here, or another process writes a run; nothing was written.
     """
     executor = open_executor(request.executor, request.workers)
+    texts = _evidence_texts(rows, request)
     tasks = list({row.task.id: row.task for row in rows}.values())
     with _open_lab(request, tasks, observer) as lab, ExitStack() as stack:
         existing = [RunDirectory.open(path) for path in paths.values()]
@@ -345,17 +354,12 @@ def continue_study(
             variant: stack.enter_context(
                 RunDirectory.open(paths[variant], writable=True, harness_version=version, redact=redact)
                 if variant in paths
-                else RunDirectory.create(
-                    request.out,
-                    suite=request.suite,
-                    variant=variant,
-                    model=request.choices.model,
-                    meta=meta,
-                    redact=redact,
-                )
+                else _new_run(request, variant, text, meta, lab)
             )
-            for variant in dict.fromkeys(row.configuration.variant for row in rows)
+            for variant, text in texts.items()
         }
+        for variant, run in runs.items():
+            run.evidence = evidence_terms(texts[variant], request.store, run.run_id)
         study = Study(rows, lab, runs, request.seed, executor, observer)
         study.close_abandoned()
         yield study
