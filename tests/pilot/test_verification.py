@@ -11,9 +11,11 @@ import pytest
 
 from agentbench.core.canonical import canonical, sha256_hex
 from agentbench.pilot.folder import ChainedLog
+from agentbench.pilot.freeze import amend_pilot
 from agentbench.pilot.verification import PilotVerification, verify_pilot
 from agentbench.record.recompute import recompute
 from tests.pilot.studies import read_jsonl
+from tests.run.conftest import Ab
 
 pytestmark = pytest.mark.end_to_end
 
@@ -102,6 +104,19 @@ def test_file_that_does_not_follow_from_the_pilot_is_found(study: Path, name: st
         (folder / "registration.json").write_text(json.dumps(registration))
     problems = [str(problem) for problem in verified(study).problems]
     assert f"changed: registrations/1/{name}: does not follow from pilot.yaml and the registered tasks" in problems
+
+
+@pytest.mark.req("L-01")
+@pytest.mark.parametrize("number", [1, 2], ids=["earlier registration", "current registration"])
+@pytest.mark.parametrize("garbled", [None, b"order\nx\n"], ids=["removed", "garbled"])
+def test_damaged_copy_of_a_plan_is_found(ab: Ab, study: Path, number: int, garbled: bytes | None) -> None:
+    amend_pilot(study, "a second registration")
+    plan = study / "registrations" / str(number) / "plan.csv"
+    plan.unlink()
+    if garbled is not None:
+        plan.write_bytes(garbled)
+    done = ab("verify", study)
+    assert (done.code, f"registrations/{number}/plan.csv" in done.stdout) == (1, True), done
 
 
 @pytest.mark.req("L-01")

@@ -30,12 +30,12 @@ from agentbench.pilot.folder import (
     json_text,
     read_text,
 )
-from agentbench.pilot.plan import PlanLine, PlannedTask, make_plan, parse_plan, plan_text
+from agentbench.pilot.plan import PlanLine, PlannedTask, make_plan, plan_text
 from agentbench.pilot.power import power_json
 from agentbench.pilot.registration import Registration
 from agentbench.pilot.removals import Removal, claim_evidence
 from agentbench.pilot.remove import reference_methods
-from agentbench.pilot.state import PilotState, power_of, read_registered_state
+from agentbench.pilot.state import PilotState, power_of, read_registered_state, registered_files
 from agentbench.pilot.stopping import Stop
 from agentbench.record.attempt_audit import Recompute
 from agentbench.record.audit import Decision as AuditDecision
@@ -85,9 +85,14 @@ def verify_pilot(folder: Path, recompute: Recompute) -> PilotVerification:
     for registration in state.registrations:
         _check_registration(state, registration, result)
     _check_runs(state, recompute, result)
-    _check_attempts(state, result)
-    _check_order(state, result)
-    _check_decisions(state, result)
+    try:
+        history = [_registered(state, registration) for registration in state.registrations]
+    except AgentBenchError as error:
+        result.add("changed", REGISTRATIONS, error.message)
+        return result
+    _check_attempts(state, history, result)
+    _check_order(state, history, result)
+    _check_decisions(state, history, result)
     _check_removals(state, result)
     return result
 
@@ -95,17 +100,14 @@ def verify_pilot(folder: Path, recompute: Recompute) -> PilotVerification:
 # --- registrations and plan -------------------------------------------------------------------------------------------
 
 
-def _registered(state: PilotState, registration_id: str) -> PilotState:
+def _registered(state: PilotState, registration: Registration) -> PilotState:
     """Return the state with the configuration and the plan of a registration.
 
     Raises:
-        InputError: there is no such registration, or its files were edited.
+        InputError: its files are missing or were edited.
     """
-    registration = next(item for item in state.registrations if item.registration_id == registration_id)
-    copy = state.folder / REGISTRATIONS / str(registration.number)
-    lines = parse_plan(read_text(copy / PLAN), str(copy / PLAN))
-    known = tuple(item for item in state.registrations if item.number <= registration.number)
-    return replace(state, pilot=read_pilot(copy), lines=lines, registrations=known)
+    pilot, lines = registered_files(state.folder, registration)
+    return replace(state, pilot=pilot, lines=lines, registrations=state.registrations[: registration.number])
 
 
 def _check_registration(state: PilotState, registration: Registration, result: PilotVerification) -> None:
@@ -162,19 +164,14 @@ def _check_runs(state: PilotState, recompute: Recompute, result: PilotVerificati
             result.add(problem.kind, f"{RUNS}/{name}/{problem.place}", problem.message)
 
 
-def _check_attempts(state: PilotState, result: PilotVerification) -> None:
+def _check_attempts(state: PilotState, history: Sequence[PilotState], result: PilotVerification) -> None:
     """Compare each attempt with the plan and the identities of a registration."""
     first = _seconds(state.registrations[0].frozen_at)
     tasks = {(task.task_id, task.contract_id, task.task_digest) for item in state.registrations for task in item.tasks}
     versions = {item.harness_version for item in state.registrations}
     for name, records in state.records.by_run.items():
         stage = _stage_of(state, name)
-        planned = {
-            line.key
-            for item in state.registrations
-            for line in _registered(state, item.registration_id).lines
-            if line.stage == stage
-        }
+        planned = {line.key for then in history for line in then.lines if line.stage == stage}
         for record in records:
             place = f"{RUNS}/{name}: attempt {record.attempt_id}"
             if record.key not in planned:
@@ -191,7 +188,7 @@ def _check_attempts(state: PilotState, result: PilotVerification) -> None:
                 result.add("inconsistent", place, "the attempt began before the pilot was frozen")
 
 
-def _check_order(state: PilotState, result: PilotVerification) -> None:
+def _check_order(state: PilotState, history: Sequence[PilotState], result: PilotVerification) -> None:
     """Check that attempts began in the order of the plan that was registered then."""
     began: dict[tuple[str, str, int], float] = {}
     for record in state.records.all():
@@ -201,9 +198,9 @@ def _check_order(state: PilotState, result: PilotVerification) -> None:
         if decision.kind == "opened":
             overtaking[decision.stage] = overtaking.get(decision.stage, 0) + decision.workers - 1
     frozen = [_seconds(item.frozen_at) for item in state.registrations]
-    for number, registration in enumerate(state.registrations):
+    for number, then in enumerate(history):
         until = frozen[number + 1] if number + 1 < len(frozen) else float("inf")
-        lines = {line.key: line for line in _registered(state, registration.registration_id).lines}
+        lines = {line.key: line for line in then.lines}
         since = frozen[number] if number else float("-inf")
         starts = sorted(
             (key for key, at in began.items() if since <= at < until and key in lines), key=began.__getitem__
@@ -230,19 +227,20 @@ def _stage_of(state: PilotState, run: str) -> str:
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-def _check_decisions(state: PilotState, result: PilotVerification) -> None:
+def _check_decisions(state: PilotState, history: Sequence[PilotState], result: PilotVerification) -> None:
     """Decide again at every decision, from the records that it was based on."""
     completed: set[str] = set()
     entered: set[str] = set()
-    ids = {item.registration_id for item in state.registrations}
+    by_registration = {then.registration.registration_id: then for then in history}
     for number, decision in enumerate(state.decisions, start=1):
         result.counts["decisions"] += 1
         place = f"{DECISIONS}:{number}"
-        if decision.registration_id not in ids:
+        then = by_registration.get(decision.registration_id)
+        if then is None:
             result.add("inconsistent", place, f"unknown registration {decision.registration_id}")
             continue
         try:
-            message = _decision_problem(state, decision, frozenset(completed), frozenset(entered))
+            message = _decision_problem(then, decision, frozenset(completed), frozenset(entered))
         except AgentBenchError as error:
             message = error.message
         if message:
@@ -254,12 +252,11 @@ def _check_decisions(state: PilotState, result: PilotVerification) -> None:
     _check_stop_kept(state, result)
 
 
-def _decision_problem(state: PilotState, decision: Decision, completed: frozenset[str], entered: frozenset[str]) -> str:
+def _decision_problem(then: PilotState, decision: Decision, completed: frozenset[str], entered: frozenset[str]) -> str:
     """Return how a decision differs from the one that its evidence gives; empty if it does not."""
-    unknown = frozenset(decision.removed) - state.removed
+    unknown = frozenset(decision.removed) - then.removed
     if unknown:
         return f"{', '.join(sorted(unknown))} was removed according to this decision, but {REMOVALS} does not say so"
-    then = _registered(state, decision.registration_id)
     if decision.kind == "opened":
         return "" if decision.stage in entered else f"stage {decision.stage} started without meeting its entry criteria"
     if decision.kind == "stop":
