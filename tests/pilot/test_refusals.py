@@ -122,6 +122,19 @@ def test_edited_file_is_not_reported_as_registered(ab: Ab, study: Path, name: st
 
 
 @pytest.mark.req("L-01")
+def test_amendment_cannot_drop_attempts(ab: Ab, study: Path) -> None:
+    """Also if the plan in the folder lacks them already."""
+    write_pilot(study, {**PILOT, "methods": PILOT["methods"][1:]})
+    plan = study / "plan.csv"
+    lines = plan.read_text().splitlines(keepends=True)
+    plan.write_text("".join(line for line in lines if ",lazy," not in line))
+    done = ab("pilot", "freeze", study, "--amend", "--reason", "fewer methods")
+    lost = "lazy at two, repeat 2: not in stage full of the new plan"
+    refused(done, 2, "an amendment must keep every attempt that was made", lost)
+    assert not (study / "registrations" / "2").exists()
+
+
+@pytest.mark.req("L-01")
 def test_deleted_attempts_are_found(ab: Ab, study: Path) -> None:
     # A pilot with a stage left to run, so that `run` would continue it.
     decisions = study / "decisions.jsonl"
