@@ -96,6 +96,15 @@ def test_full_stage_needs_power_and_budget() -> None:
     assert refused[2].evidence.endswith("1 repeats in all would fit")
 
 
+@pytest.mark.req("L-03")
+def test_overspent_plan_without_attempts_left_is_refused() -> None:
+    made = [attempt(line) for line in LINES]
+    done = frozenset({"feasibility", "limited"})
+    refused = entry_criteria("full", facts(CONFIG, made, completed=done, spent=100.5))
+    assert unmet(refused) == ["budget_remaining"]
+    assert refused[2].evidence == "0 attempts are expected to cost 0, -0.5 of the budget is left"
+
+
 def test_spent_budget_counts_as_not_passed() -> None:
     ended = attempt(
         LINES[0], status=RunStatus.INVALID, cause=InvalidCause.OPERATOR, termination=TerminationCode.TOTAL_BUDGET

@@ -193,7 +193,7 @@ def _remaining_budget(facts: Facts) -> Criterion:
     expected = sum(means.get(line.method, facts.pilot.budgets.run) for line in rest)
     remaining = facts.pilot.budgets.total - facts.spent
     evidence = f"{len(rest)} attempts are expected to cost {expected:.6g}, {remaining:.6g} of the budget is left"
-    if expected > remaining:
+    if rest and expected > remaining:
         per_block = sum(means.get(method, facts.pilot.budgets.run) for method in facts.pilot.names)
         blocks = int(remaining / per_block) if per_block and remaining > 0 else 0
         done = min(line.repeat for line in rest) - 1
