@@ -202,8 +202,10 @@ def _check_order(state: PilotState, history: Sequence[PilotState], result: Pilot
         until = frozen[number + 1] if number + 1 < len(frozen) else float("inf")
         lines = {line.key: line for line in then.lines}
         since = frozen[number] if number else float("-inf")
+        # Attempts that began in the same millisecond are in the order of the plan.
         starts = sorted(
-            (key for key, at in began.items() if since <= at < until and key in lines), key=began.__getitem__
+            (key for key, at in began.items() if since <= at < until and key in lines),
+            key=lambda key: (began[key], lines[key].order),
         )
         message = _first_overtaken([lines[key] for key in starts], overtaking)
         if message:
