@@ -88,6 +88,23 @@ def test_efficacy_is_symmetric_in_the_methods() -> None:
     assert first.difference == -(second.difference or 0)
 
 
+@pytest.mark.req("L-04")
+@pytest.mark.parametrize("rule", ["group_sequential", "anytime"])
+def test_removed_tasks_do_not_move_the_looks(rule: str) -> None:
+    config = pilot(stopping={"efficacy": {"rule": rule, "looks": 4}})
+    planned = lines(config, MANY)
+    removed = frozenset(MANY[:3])
+    kept = [attempt(line) for line in planned if line.task_id not in removed]
+    decision = sequential_decision(config, planned, kept, removed)
+    assert decision is not None
+    assert (decision.look, decision.blocks, decision.planned_blocks) == (4, 32, 32)
+    assert decision.tasks == 13
+    assert efficacy_state(config, planned, kept, removed)[0].stop is None
+    everything = sequential_decision(config, planned, [], frozenset(MANY))
+    assert everything is not None
+    assert everything.outcome == "inconclusive"
+
+
 @given(st.integers(0, len(LINES)))
 def test_blocks_end_at_the_first_incomplete_one(missing: int) -> None:
     kept = [attempt(line) for line in LINES if line.order != missing]

@@ -55,15 +55,24 @@ def schedule_problem(pilot: PilotFile, tasks: int) -> str:
     return ""
 
 
-def blocks_of(pilot: PilotFile, lines: Sequence[PlanLine], observations: Sequence[Observation]) -> list[Block]:
+def blocks_of(
+    pilot: PilotFile,
+    lines: Sequence[PlanLine],
+    observations: Sequence[Observation],
+    removed: frozenset[str] = frozenset(),
+) -> list[Block]:
     """Return the complete blocks before the first one that is not complete, in the order of the plan.
 
     A block is complete when all methods and baselines have attempted it, so that a stop leaves them with equal numbers.
+    Blocks of removed tasks are complete without information: a removal must not move the looks.
     """
     a, b = compared_methods(pilot)
     made = {attempt.key: attempt for attempt in observations if attempt.complete}
     blocks: list[Block] = []
     for task, repeat in dict.fromkeys((line.task_id, line.repeat) for line in lines):
+        if task in removed:
+            blocks.append(Block(task, repeat, None, None))
+            continue
         if any((task, name, repeat) not in made for name in pilot.names):
             break
         values = [made[task, method, repeat].trial.value(pilot.endpoint) for method in (a, b)]
@@ -72,22 +81,33 @@ def blocks_of(pilot: PilotFile, lines: Sequence[PlanLine], observations: Sequenc
 
 
 def sequential_decision(
-    pilot: PilotFile, lines: Sequence[PlanLine], observations: Sequence[Observation]
+    pilot: PilotFile,
+    lines: Sequence[PlanLine],
+    observations: Sequence[Observation],
+    removed: frozenset[str] = frozenset(),
 ) -> SequentialDecision | None:
-    """Take every look whose blocks are complete. None without a rule, or before its first look."""
+    """Take every look whose blocks are complete. None without a rule, or before its first look.
+
+    `lines` is the registered plan, `observations` are those of tasks that were not removed.
+    """
     efficacy = pilot.stopping.efficacy
     tasks = len({line.task_id for line in lines})
     if efficacy is None or tasks < 2:
         return None
     planned = PlannedBlocks(tasks, pilot.stages.full.repeats)
-    return first_decision(registered_rule(pilot, efficacy), planned, blocks_of(pilot, lines, observations))
+    return first_decision(registered_rule(pilot, efficacy), planned, blocks_of(pilot, lines, observations, removed))
 
 
-def efficacy_state(pilot: PilotFile, lines: Sequence[PlanLine], observations: Sequence[Observation]) -> list[RuleState]:
+def efficacy_state(
+    pilot: PilotFile,
+    lines: Sequence[PlanLine],
+    observations: Sequence[Observation],
+    removed: frozenset[str] = frozenset(),
+) -> list[RuleState]:
     """Return the state of the rule; empty if none is registered. The end of the plan is not a stop."""
     if pilot.stopping.efficacy is None:
         return []
-    decision = sequential_decision(pilot, lines, observations)
+    decision = sequential_decision(pilot, lines, observations, removed)
     if decision is None:
         return [RuleState(RULE, "the first look is not complete", None)]
     text = decision_text(pilot, decision)

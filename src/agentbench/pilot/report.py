@@ -91,9 +91,7 @@ def make_report(folder: Path) -> PilotReport:
         pairs=_pairs(state, counted),
         costs=_costs(state),
         deviations=_deviations(state),
-        sequential=sequential_decision(
-            state.pilot, [line for line in state.lines if line.task_id not in state.removed], counted
-        ),
+        sequential=sequential_decision(state.pilot, state.lines, counted, state.removed),
     )
 
 

@@ -108,8 +108,7 @@ def evaluate_rules(state: PilotState, stage: str, records: Records, removed: fro
     observations = [attempt for attempt in records.observations() if attempt.task_id not in removed]
     states = list(stopping_rules(state.pilot, observations, records.spent))
     if stage == STAGES[-1]:
-        lines = [line for line in state.lines if line.task_id not in removed]
-        states += efficacy_state(state.pilot, lines, observations)
+        states += efficacy_state(state.pilot, state.lines, observations, removed)
     return states
 
 
