@@ -15,13 +15,21 @@ pytestmark = pytest.mark.end_to_end
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pilot"
 
 
+@pytest.mark.req("L-01")
+def test_whole_example_is_planned_and_frozen(ab: Ab, tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    shutil.copytree(EXAMPLE, study)
+    planned = ab("pilot", "plan", study)
+    assert planned.stdout.startswith("64 attempts: 8 tasks"), planned.stderr
+    frozen = ab("pilot", "freeze", study)
+    assert frozen.stdout.startswith("FROZEN: registration 1, "), frozen.stderr
+
+
 @pytest.mark.req("L-01", "L-03", "L-05")
 def test_example_runs_to_its_report(ab: Ab, tmp_path: Path) -> None:
     study = tmp_path / "study"
     shutil.copytree(EXAMPLE, study)
     text = (study / "pilot.yaml").read_text()
-    whole = ab("pilot", "plan", study)
-    assert whole.stdout.startswith("64 attempts: 8 tasks"), whole.stderr
     reduced = re.sub("tasks: \\[.*\\]", "tasks: [toy-median]", text)
     (study / "pilot.yaml").write_text(reduced.replace("tasks_per_stratum: 2", "tasks_per_stratum: 1"))
     for command in ("plan", "freeze"):
