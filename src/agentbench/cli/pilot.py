@@ -12,7 +12,7 @@ import click
 from agentbench.cli.options import FOLDER, executor_option, json_option, tasks_dir_option, workers_option
 
 if TYPE_CHECKING:
-    from agentbench.pilot.decisions import Decision
+    from agentbench.pilot.decisions import StageDecision
     from agentbench.pilot.execution import StageRun
 
 EPILOG = """\b
@@ -219,7 +219,7 @@ def _run_stage(run: StageRun, *, as_json: bool) -> int:
     return 0 if decision.met or decision.rule == EFFICACY else 1
 
 
-def _print_decision(decision: Decision, *, err: bool = False) -> None:
+def _print_decision(decision: StageDecision, *, err: bool = False) -> None:
     from agentbench.core.text import printable
     from agentbench.pilot.status import criterion_lines
 
@@ -230,7 +230,7 @@ def _print_decision(decision: Decision, *, err: bool = False) -> None:
         click.echo(printable(f"  attempt {attempt}"), err=err)
 
 
-def decision_headline(decision: Decision) -> str:
+def decision_headline(decision: StageDecision) -> str:
     """Return a decision in one line."""
     if decision.kind == "stop":
         return f"STOPPED in stage {decision.stage} by rule {decision.rule}: {decision.why}"

@@ -18,7 +18,7 @@ Kind = Literal["entry", "opened", "stop", "exit"]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class StageDecision:
     """One line of `decisions.jsonl`."""
 
     kind: Kind
@@ -51,8 +51,8 @@ class Decision:
 
 def stop_decision(
     stage: str, registration_id: str, stop: Stop, seen: Mapping[str, int], removed: Sequence[str]
-) -> Decision:
-    return Decision(
+) -> StageDecision:
+    return StageDecision(
         "stop",
         stage,
         registration_id,
@@ -64,7 +64,7 @@ def stop_decision(
     )
 
 
-def read_decisions(folder: Path) -> list[Decision]:
+def read_decisions(folder: Path) -> list[StageDecision]:
     """Read the log.
 
     Raises:
@@ -80,7 +80,7 @@ def read_decisions(folder: Path) -> list[Decision]:
     return decisions
 
 
-def append_decision(folder: Path, decision: Decision) -> None:
+def append_decision(folder: Path, decision: StageDecision) -> None:
     """
     Raises:
         RecordError: the log cannot be written.
@@ -88,7 +88,7 @@ def append_decision(folder: Path, decision: Decision) -> None:
     ChainedLog(folder / DECISIONS).append(decision.as_json())
 
 
-def _decision(value: dict[str, Json]) -> Decision:
+def _decision(value: dict[str, Json]) -> StageDecision:
     value.pop("previous", None)
     if value["kind"] not in get_args(Kind):
         raise ValueError(value["kind"])
@@ -97,4 +97,4 @@ def _decision(value: dict[str, Json]) -> Decision:
     if not isinstance(criteria, Sequence):
         raise TypeError(criteria)
     parts["criteria"] = tuple(Criterion(**criterion) for criterion in criteria if isinstance(criterion, dict))
-    return Decision(**parts)  # type: ignore[arg-type]
+    return StageDecision(**parts)  # type: ignore[arg-type]

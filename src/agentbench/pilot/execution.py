@@ -17,7 +17,7 @@ from agentbench.core.errors import InputError
 from agentbench.core.file_lock import try_lock
 from agentbench.pilot.config import PILOT_FILE, STAGES
 from agentbench.pilot.criteria import entry_criteria, exit_criteria
-from agentbench.pilot.decisions import Decision, append_decision, stop_decision
+from agentbench.pilot.decisions import StageDecision, append_decision, stop_decision
 from agentbench.pilot.errors import CriterionNotMet
 from agentbench.pilot.flakes import FlakeScreen, ScreenedTask, screen_digest, write_screen
 from agentbench.pilot.folder import RUNS
@@ -77,7 +77,7 @@ class StageRun:
     stage: str
     options: Options
 
-    def enter(self, report: Report) -> Decision:
+    def enter(self, report: Report) -> StageDecision:
         """Decide whether the stage may start, and log the decision. A stage that was entered stays so.
 
         Raises:
@@ -89,7 +89,7 @@ class StageRun:
         if self.stage == STAGES[0] and self._unscreened():
             self._screen(report)
         criteria = entry_criteria(self.stage, self.state.facts())
-        decision = Decision(
+        decision = StageDecision(
             "entry",
             self.stage,
             self.state.registration.registration_id,
@@ -154,7 +154,7 @@ class StageRun:
         with continue_study(rows, self._request(), observer, paths, link, state.records.all()) as study:
             study.again = lambda record: not observe(record).complete
             runs = {variant: run.path.name for variant, run in study.runs.items()}
-            opened = Decision(
+            opened = StageDecision(
                 "opened",
                 self.stage,
                 state.registration.registration_id,
@@ -188,7 +188,7 @@ class StageRun:
             out=folder / RUNS,
         )
 
-    def close(self) -> Decision:
+    def close(self) -> StageDecision:
         """Decide how the stage ended, after its attempts: a stop, or its exit criteria. Logs the decision."""
         self.state = state = read_registered_state(self.state.folder)
         if state.stopped is not None:
@@ -199,7 +199,7 @@ class StageRun:
             decision = stop_decision(self.stage, state.registration.registration_id, stop, state.records.seen, removed)
         else:
             criteria = exit_criteria(self.stage, state.facts())
-            decision = Decision(
+            decision = StageDecision(
                 "exit",
                 self.stage,
                 state.registration.registration_id,

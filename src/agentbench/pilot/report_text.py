@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from agentbench.core.canonical import Json
 from agentbench.pilot.cost_figure import LABEL
-from agentbench.pilot.decisions import Decision
+from agentbench.pilot.decisions import StageDecision
 from agentbench.pilot.efficacy import decision_text
 from agentbench.pilot.report import CostLine, Pair, PilotReport, RateLine
 from agentbench.pilot.status import criterion_lines, status_json
@@ -55,7 +55,7 @@ def pair_sentence(pair: Pair) -> str:
     return f"{effect}, {p}, {len(comparison.pairing.pairs)} tasks"
 
 
-def decision_line(decision: Decision) -> str:
+def decision_line(decision: StageDecision) -> str:
     """Describe a decision in one line."""
     if decision.kind == "stop":
         return f"stopped by rule {decision.rule}: {decision.why}"
@@ -171,7 +171,7 @@ def _quartiles(quartiles: Quartiles) -> str:
     return " / ".join(map(amount, (quartiles.low, quartiles.median, quartiles.high)))
 
 
-def _decision_lines(decisions: Sequence[Decision]) -> list[str]:
+def _decision_lines(decisions: Sequence[StageDecision]) -> list[str]:
     lines: list[str] = []
     for decision in decisions:
         lines.append(f"- {decision.stage}, {decision.at}: {code(decision_line(decision))}")

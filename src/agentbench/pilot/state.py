@@ -10,7 +10,7 @@ from pathlib import Path
 from agentbench.core.errors import InputError
 from agentbench.pilot.config import STAGES, PilotFile, PowerAssumptions, read_pilot
 from agentbench.pilot.criteria import Facts, next_stage
-from agentbench.pilot.decisions import Decision, read_decisions
+from agentbench.pilot.decisions import StageDecision, read_decisions
 from agentbench.pilot.efficacy import efficacy_state
 from agentbench.pilot.flakes import FlakeScreen, read_screen
 from agentbench.pilot.folder import PLAN, REGISTRATION, REGISTRATIONS, RUNS, read_text
@@ -30,7 +30,7 @@ class PilotState:
     pilot: PilotFile
     registrations: tuple[Registration, ...]
     lines: tuple[PlanLine, ...]
-    decisions: tuple[Decision, ...]
+    decisions: tuple[StageDecision, ...]
     removals: tuple[Removal, ...]
     screen: FlakeScreen | None
     records: Records
@@ -52,7 +52,7 @@ class PilotState:
         return None if self.stopped else next_stage(self.completed)
 
     @property
-    def stopped(self) -> Decision | None:
+    def stopped(self) -> StageDecision | None:
         """The stop that is in force. An amendment lifts an earlier one."""
         current = self.registration.registration_id
         stops = [decision for decision in self.decisions if decision.kind == "stop"]
@@ -71,7 +71,7 @@ class PilotState:
                 runs.update(decision.runs)
         return runs
 
-    def last(self, kind: str, stage: str) -> Decision | None:
+    def last(self, kind: str, stage: str) -> StageDecision | None:
         matching = [decision for decision in self.decisions if (decision.kind, decision.stage) == (kind, stage)]
         return matching[-1] if matching else None
 

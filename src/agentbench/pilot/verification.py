@@ -16,7 +16,7 @@ from agentbench.core.errors import AgentBenchError
 from agentbench.pilot.config import PilotFile, read_pilot
 from agentbench.pilot.cost_model import inputs_json, project_costs, projection_text
 from agentbench.pilot.criteria import entry_criteria, exit_criteria
-from agentbench.pilot.decisions import Decision
+from agentbench.pilot.decisions import StageDecision
 from agentbench.pilot.flakes import screen_digest
 from agentbench.pilot.folder import (
     COST_INPUTS,
@@ -254,7 +254,9 @@ def _check_decisions(state: PilotState, history: Sequence[PilotState], result: P
     _check_stop_kept(state, result)
 
 
-def _decision_problem(then: PilotState, decision: Decision, completed: frozenset[str], entered: frozenset[str]) -> str:
+def _decision_problem(
+    then: PilotState, decision: StageDecision, completed: frozenset[str], entered: frozenset[str]
+) -> str:
     """Return how a decision differs from the one that its evidence gives; empty if it does not."""
     unknown = frozenset(decision.removed) - then.removed
     if unknown:
@@ -266,7 +268,7 @@ def _decision_problem(then: PilotState, decision: Decision, completed: frozenset
     return _criteria_problem(then, decision, completed)
 
 
-def _stop_problem(then: PilotState, decision: Decision) -> str:
+def _stop_problem(then: PilotState, decision: StageDecision) -> str:
     stop = _held(then, decision)
     if stop is None:
         return "no stopping rule held"
@@ -274,7 +276,7 @@ def _stop_problem(then: PilotState, decision: Decision) -> str:
     return "" if same else f"rule {stop.rule} held, with other evidence"
 
 
-def _criteria_problem(then: PilotState, decision: Decision, completed: frozenset[str]) -> str:
+def _criteria_problem(then: PilotState, decision: StageDecision, completed: frozenset[str]) -> str:
     facts = then.facts(seen=decision.seen, removed=frozenset(decision.removed), completed=completed)
     if decision.kind == "exit" and (held := _held(then, decision)) is not None:
         return f"rule {held.rule} held, but the pilot was not stopped"
@@ -291,7 +293,7 @@ def _criteria_problem(then: PilotState, decision: Decision, completed: frozenset
     return f"{decision.kind} of stage {decision.stage}: {what} differs when computed again"
 
 
-def _held(then: PilotState, decision: Decision) -> Stop | None:
+def _held(then: PilotState, decision: StageDecision) -> Stop | None:
     """Return the stopping rule that held at a decision."""
     states = then.rules(decision.stage, seen=decision.seen, removed=frozenset(decision.removed))
     return next((rule.stop for rule in states if rule.stop is not None), None)
