@@ -191,6 +191,7 @@ CHANGING: dict[str, str] = {
     "verify-signed-unknown": "verify signed",
     "error-verify-not-signed": "verify reviewed --signed-by ada",
     "error-retain-signed": "retain signed --approved-by eve --reason old",
+    "error-export-inside": "export-run signed --out signed/run.tar.zst",
     "export-run": "export-run signed --out run.tar.zst",
     "export-run-public": "export-run signed --out public.tar.zst --public --sign ada",
     "verify-bundle": "verify public.tar.zst --signed-by ada",

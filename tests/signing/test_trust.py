@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentbench.core.errors import ContractError, InputError
-from agentbench.signing.keys import SigningKey
+from agentbench.signing.keys import SigningKey, create_key
 from agentbench.signing.trust import default_trust, read_trust
 
 pytestmark = pytest.mark.component
@@ -22,6 +22,27 @@ def test_key_file_trust_file_and_name_are_accepted(tmp_path: Path, keys: Path, a
     assert names(str(keys / "ada.pub"), keys) == [ada.public.key_id]
     assert names(str(trust), keys) == ["Ada L."]
     assert names("ada", keys) == ["ada"]
+
+
+def test_plain_name_is_never_a_file_of_the_current_folder(
+    tmp_path: Path, keys: Path, ada: SigningKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = create_key("mallory", None, tmp_path / "others")
+    (tmp_path / "ada").write_text(other.public.text)
+    monkeypatch.chdir(tmp_path)
+    ((key, _),) = read_trust("ada", keys).keys
+    assert key.key_id == ada.public.key_id
+
+
+def test_key_that_is_listed_twice_is_refused(tmp_path: Path, keys: Path, ada: SigningKey) -> None:
+    trust = tmp_path / "trust.yaml"
+    lines = [
+        f"{{name: {name}, key: {ada.public.text}{revoked}}}"
+        for name, revoked in (("Ada", ", revoked: 2026-01-01"), ("Ada2", ""))
+    ]
+    trust.write_text("keys:\n" + "".join(f"  - {line}\n" for line in lines))
+    with pytest.raises(InputError, match="Ada and Ada2 have the same key"):
+        read_trust(str(trust), keys)
 
 
 def test_mistakes_are_reported_with_their_place(tmp_path: Path, keys: Path, ada: SigningKey) -> None:

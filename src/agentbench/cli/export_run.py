@@ -38,6 +38,8 @@ def command(run: Path, *, out: Path, form: str, public: bool, key: str, allow_fi
     from agentbench.record.bundle import write_bundle
     from agentbench.reports.run_audit import audit_run
 
+    if out.resolve().is_relative_to(run.resolve()):
+        raise InputError(f"--out {out} is inside the run", remedy="write the bundle somewhere else")
     report = audit_run(run)
     if not report.ok:
         raise InputError(f"{run} does not verify: {report.problems[0]}", remedy="run `ab verify` for details")

@@ -14,7 +14,7 @@ A trust file (YAML or JSON) lists keys:
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -86,12 +86,13 @@ def read_trust(text: str, folder: Path) -> Trust:
     """
     if text.startswith((KEY_TYPE, "-----BEGIN ")):
         return _single(parse_public(text.encode()), "the given key")
+    # A plain name is always a key of the folder: a file of that name may come from whoever sent the run.
+    if "/" not in text and not text.endswith((".yaml", ".yml", ".json", ".pub", ".pem")):
+        return _single(find_key(text, folder).public, text)
     path = Path(text)
-    if path.is_file():
-        return read_trust_file(path)
-    if "/" in text or text.endswith((".yaml", ".yml", ".json", ".pub", ".pem")):
+    if not path.is_file():
         raise InputError(f"{printable(text[:200])} does not exist", remedy="give a public key, or a trust file")
-    return _single(find_key(text, folder).public, text)
+    return read_trust_file(path)
 
 
 def read_trust_file(path: Path) -> Trust:
@@ -114,7 +115,9 @@ def read_trust_file(path: Path) -> Trust:
     if validated.problems or validated.model is None:
         problems = tuple(map(str, validated.problems))
         raise ContractError(f"{path} is not a trust file", problems=problems, remedy=f"example: {EXAMPLE}")
-    return Trust(str(path), tuple(_entry(path, number, key) for number, key in enumerate(validated.model.keys, 1)))
+    entries = tuple(_entry(path, number, key) for number, key in enumerate(validated.model.keys, 1))
+    _require_distinct(path, entries)
+    return Trust(str(path), entries)
 
 
 def default_trust(env: Mapping[str, str] | None = None) -> Trust | None:
@@ -135,6 +138,19 @@ def _entry(path: Path, number: int, entry: TrustedKey) -> tuple[PublicKey, Trust
         return parse_public(entry.key.encode(), entry.name), entry
     except InputError as error:
         raise InputError(f"{path}: key {number} ({entry.name}): {error.message}", remedy=error.remedy) from None
+
+
+def _require_distinct(path: Path, entries: Sequence[tuple[PublicKey, TrustedKey]]) -> None:
+    """
+    Raises:
+        InputError: a key is listed twice, so that one entry could revoke it and another not.
+    """
+    names: dict[str, str] = {}
+    for key, entry in entries:
+        if key.key_id in names:
+            msg = f"{path}: {names[key.key_id]} and {entry.name} have the same key {key.key_id}"
+            raise InputError(msg, remedy="list each key once")
+        names[key.key_id] = entry.name
 
 
 def _single(key: PublicKey, source: str) -> Trust:
