@@ -1,6 +1,6 @@
 """Share bundles: a run directory as one file, `run.tar.zst`.
 
-A bundle may come from anybody. It is read into a private temporary folder: only files below one folder, with limits on their number
+A bundle may be hostile. It is read into a private temporary folder: only files below one folder, with limits on their number
 and size, no links except those of a kept workspace that stay inside it, which are created last, so that nothing is written through
 a link. A bundle proves nothing by itself; its run is verified like any other.
 """
@@ -25,7 +25,7 @@ from agentbench.record.naming import RUN_JSON
 MAGIC = b"\x28\xb5\x2f\xfd"
 """First bytes of a Zstandard frame."""
 LEFT_OUT = frozenset({"report"})
-"""Pages that `ab report` made; anybody can make them again."""
+"""Pages of `ab report`, which can be made again from the run."""
 LEVEL = 9
 MAX_FILES = 500_000
 MAX_BYTES = 64 * 1024**3
@@ -136,6 +136,7 @@ def _unpack(path: Path, folder: Path) -> Path:
             reader = _LimitedReader(stream, limit)
             with tarfile.open(mode="r|", fileobj=cast("IO[bytes]", reader)) as tar:
                 _Unpacker(folder, reader).unpack(tar)
+            reader.require_end()
     except _Refused as error:
         raise InputError(f"{path} is not a safe bundle: {error}") from None
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError, OverflowError) as error:
@@ -158,11 +159,13 @@ class _LimitedReader:
     def __init__(self, source: _Readable, limit: int) -> None:
         self._source = source
         self._left = limit
+        self._total = 0
         self.header_left: int | None = None
 
     def read(self, size: int) -> bytes:
         data = self._source.read(size)
         self._left -= len(data)
+        self._total += len(data)
         if self._left < 0:
             raise _Refused("it expands to too many bytes")
         if self.header_left is not None:
@@ -170,6 +173,17 @@ class _LimitedReader:
             if self.header_left < 0:
                 raise _Refused("a header is too large")
         return data
+
+    def require_end(self) -> None:
+        """Read the padding after the last member, which ends at a whole record.
+
+        Raises:
+            EOFError: the end is missing.
+        """
+        while self.read(tarfile.RECORDSIZE):
+            pass
+        if self._total % tarfile.RECORDSIZE:
+            raise EOFError("its end is missing")
 
 
 class _Unpacker:
