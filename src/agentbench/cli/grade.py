@@ -85,11 +85,8 @@ def command(
 
     if (patch_file is None) == (predictions is None):
         raise click.UsageError("Give either --patch or --predictions.")
-    if report_file is not None and predictions is None:
-        raise click.UsageError("--report needs --predictions.")
-    if report_file is not None and not report_file.absolute().parent.is_dir():
-        msg = f"--report {report_file}: folder {report_file.parent} does not exist"
-        raise InputError(msg, remedy=f"mkdir -p {report_file.parent}")
+    if report_file is not None:
+        _check_report_file(report_file, predictions)
     conditions = _conditions(fail_on)
     selected = select_tasks(options)
     tasks = selected.tasks
@@ -123,6 +120,16 @@ def command(
     if repeats_allowed and not as_json:
         _print_pass_k(result)
     sys.exit(exit_code(result, conditions))
+
+
+def _check_report_file(report_file: Path, predictions: Path | None) -> None:
+    from agentbench.core.errors import InputError
+
+    if predictions is None:
+        raise click.UsageError("--report needs --predictions.")
+    if not report_file.absolute().parent.is_dir():
+        msg = f"--report {report_file}: folder {report_file.parent} does not exist"
+        raise InputError(msg, remedy=f"mkdir -p {report_file.parent}")
 
 
 def _predictions(file: Path, selected: Selected, *, repeats_allowed: bool, one_method: bool) -> list[Prediction]:
