@@ -79,7 +79,7 @@ class AttemptFolder:
     study_id: str = ""
     text: EvidenceText = "redacted"
     originals: OriginalsWriter | None = None
-    """Keeps text that is redacted or withheld; None if nobody does."""
+    """Receives text that is redacted or withheld; None if redacted text is not kept."""
 
     @property
     def withholds_text(self) -> bool:

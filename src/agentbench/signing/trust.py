@@ -48,7 +48,7 @@ class TrustedKey(BaseModel):
     def objection(self, signed_at: str) -> str:
         """Return why a signature of this time does not count; empty if it does.
 
-        The time is the signer's claim. Whoever has the key can claim an earlier one, so a revoked key never counts.
+        The time is the signer's claim. The holder of a stolen key can claim an earlier one, so a revoked key never counts.
         """
         if self.revoked is not None:
             return f"the key of {self.name} was revoked on {self.revoked}" + (f" ({self.reason})" * bool(self.reason))
@@ -86,7 +86,7 @@ def read_trust(text: str, folder: Path) -> Trust:
     """
     if text.startswith((KEY_TYPE, "-----BEGIN ")):
         return _single(parse_public(text.encode()), "the given key")
-    # A plain name is always a key of the folder: a file of that name may come from whoever sent the run.
+    # A plain name is always a key of the folder: a file of that name may come from the sender of the run.
     if "/" not in text and not text.endswith((".yaml", ".yml", ".json", ".pub", ".pem")):
         return _single(find_key(text, folder).public, text)
     path = Path(text)
