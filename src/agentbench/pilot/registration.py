@@ -88,7 +88,7 @@ class Registration(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """What a registration freezes, as it is now."""
+    """The current values of everything that a registration freezes."""
 
     question: str
     endpoint: str

@@ -33,7 +33,7 @@ class Status:
     phase: str
     """`draft`, `planned`, `running`, `stopped` or `complete`."""
     following: str
-    """What comes next."""
+    """The next step, as a sentence for the user."""
     registration_id: str | None = None
     stages: tuple[StageStatus, ...] = ()
     rules: tuple[RuleState, ...] = ()

@@ -19,7 +19,7 @@ SCHEMA = "pilot.schema.json"
 
 @dataclass(frozen=True, slots=True)
 class NewPilot:
-    """What `ab pilot init` was asked for."""
+    """The options of `ab pilot init`."""
 
     suites: tuple[str, ...]
     methods: tuple[str, ...]

@@ -72,7 +72,7 @@ class VariantFile(_Closed):
     options: dict[str, str] = {}
     """Options of the agent, as text."""
     evidence: VariantEvidence = VariantEvidence.model_construct()
-    """What the run keeps of text."""
+    """How much text the run keeps."""
 
     @property
     def entrypoint(self) -> str:
