@@ -43,6 +43,9 @@ class Candidate:
     `decoys`: whether pytest checks also run decoy tests, which takes a reference.
     """
 
+    is_under_test = True
+    """Whether its code is graded, so that a hang is its failure. Otherwise it is an error of the task."""
+
     def __init__(
         self,
         context: GradingContext,
@@ -155,6 +158,7 @@ class Candidate:
 class Reference(Candidate):
     """The reference solution. It is compared with nothing."""
 
+    is_under_test = False
     reference_file = None
 
     def _run_build(self, sandbox: Sandbox) -> tuple[StepResult, Completed | None]:
@@ -171,6 +175,7 @@ class Reference(Candidate):
 class BaseCandidate(Candidate):
     """The base repository with the hidden files and no patch. It is compared with nothing."""
 
+    is_under_test = False
     reference_file = None
 
     def __init__(self, context: GradingContext, base: Mapping[bytes, Entry]) -> None:

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.decoys.assignments import FEW_TESTS, DecoyPlan, DecoyTarget, draw_runs
+from agentbench.acceptance.decoys.assignments import FEW_TESTS, MAX_ALIKE_SEC, DecoyPlan, DecoyTarget, draw_runs
 from agentbench.acceptance.decoys.mutation import Kind, Mutation
 
 pytestmark = pytest.mark.component
 
 REAL = -1
+FAST, SLOW = MAX_ALIKE_SEC, MAX_ALIKE_SEC + 1
 
 
 def mutation(values: int, kind: Kind = "value") -> Mutation:
@@ -33,8 +34,8 @@ def target(
     )
 
 
-def plan_of(*targets: DecoyTarget) -> DecoyPlan:
-    return DecoyPlan(targets=targets, runs=draw_runs(targets))
+def plan_of(*targets: DecoyTarget, reference_sec: float = FAST) -> DecoyPlan:
+    return DecoyPlan(targets=targets, runs=draw_runs(targets, reference_sec))
 
 
 drawn_targets = st.builds(
@@ -45,14 +46,18 @@ drawn_targets = st.builds(
 )
 
 
+drawn_plans = st.lists(drawn_targets, min_size=1, max_size=8, unique_by=lambda drawn: drawn.place)
+durations = st.sampled_from([FAST, SLOW])
+
+
 @pytest.mark.req("G-01")
-@given(st.lists(drawn_targets, min_size=1, max_size=8, unique_by=lambda drawn: drawn.place))
-def test_each_test_is_real_and_a_decoy_somewhere(drawn: list[DecoyTarget]) -> None:
-    plan = plan_of(*drawn)
+@given(drawn_plans, durations)
+def test_each_test_is_real_and_a_decoy_somewhere(drawn: list[DecoyTarget], reference_sec: float) -> None:
+    plan = plan_of(*drawn, reference_sec=reference_sec)
     assignments = plan.assignments()
     assert plan == DecoyPlan.model_validate_json(plan.model_dump_json())
     assert assignments[0].only == ()
-    assert all(assignment.only == plan.ids for assignment in assignments[1:])
+    assert all(assignment.only == (() if plan.alike else plan.ids) for assignment in assignments[1:])
     for one in drawn:
         versions = Counter(assignment.decoys.get(one, REAL) for assignment in assignments)
         assert 0 < versions[REAL] < len(assignments)
@@ -62,37 +67,59 @@ def test_each_test_is_real_and_a_decoy_somewhere(drawn: list[DecoyTarget]) -> No
 
 
 @pytest.mark.req("G-01")
-@given(st.lists(drawn_targets, min_size=1, max_size=8, unique_by=lambda drawn: drawn.place))
-def test_no_run_has_only_real_fail_to_pass_tests(drawn: list[DecoyTarget]) -> None:
+@given(drawn_plans, durations)
+def test_a_recognisable_run_has_a_decoy_of_a_fail_to_pass_test(drawn: list[DecoyTarget], reference_sec: float) -> None:
     """Code that works in one run only would pass a task whose real tests are all in that run."""
     required = {one for one in drawn if one.fail_to_pass}
-    first, *others = ({one for one in required if one in run.decoys} for run in plan_of(*drawn).assignments())
+    plan = plan_of(*drawn, reference_sec=reference_sec)
+    first, *others = ({one for one in required if one in run.decoys} for run in plan.assignments())
     if len(required) > FEW_TESTS:
         assert all(decoys and decoys != required for decoys in (first, *others))
-    else:
+    elif not plan.alike:
         assert first == required
 
 
 @pytest.mark.req("G-01")
-@pytest.mark.parametrize("count", [1, 4])
-def test_real_tests_are_equally_likely_in_runs_that_look_alike(count: int) -> None:
+@pytest.mark.parametrize("count, reference_sec", [(1, FAST), (1, SLOW), (4, FAST)])
+def test_real_tests_are_equally_likely_in_runs_that_look_alike(count: int, reference_sec: float) -> None:
     targets = [target(f"test_{number}") for number in range(count)]
-    drawn = [plan_of(*targets).assignments()[-2:] for _ in range(400)]
+    drawn = [plan_of(*targets, reference_sec=reference_sec).assignments()[-2:] for _ in range(400)]
     for run in range(2):
         real = sum(targets[0] not in assignments[run].decoys for assignments in drawn)
         assert 140 < real < 260  # six standard deviations
 
 
 @pytest.mark.req("G-01")
-@pytest.mark.parametrize("count, runs", [(0, 2), (1, 3), (FEW_TESTS, 3), (FEW_TESTS + 1, 2), (9, 2)])
-def test_few_tests_run_more_often(count: int, runs: int) -> None:
+@pytest.mark.parametrize("count", [1, 2, FEW_TESTS])
+def test_the_best_guess_of_few_tests_is_right_as_rarely_as_documented(count: int) -> None:
+    """Code under test sees one run and must name its real tests; in the other run, the rest. It cannot tell them apart.
+
+    For a draw S it is right if it answers S in one run and the complement in the other. The best answers are a set and
+    its complement with equal chances, so one of 2^(n+1) is right, if every draw is equally likely.
+    """
+    targets = [target(f"test_{number}") for number in range(count)]
+    draws = Counter(
+        tuple(one in plan_of(*targets).assignments()[0].decoys for one in targets) for _ in range(200 * 2**count)
+    )
+    assert len(draws) == 2**count
+    assert all(100 < drawn < 300 for drawn in draws.values())  # seven standard deviations
+
+
+@pytest.mark.req("G-01")
+@pytest.mark.parametrize(
+    "count, reference_sec, runs",
+    [(0, SLOW, 2), (1, SLOW, 3), (FEW_TESTS, SLOW, 3), (FEW_TESTS + 1, SLOW, 2), (1, FAST, 2), (FEW_TESTS, FAST, 2)],
+)
+def test_few_tests_run_more_often_only_if_they_take_long(count: int, reference_sec: float, runs: int) -> None:
     fail_to_pass = [target(f"test_{number}") for number in range(count)]
-    assert len(plan_of(*fail_to_pass, target("test_kept", fail_to_pass=False)).assignments()) == runs
+    plan = plan_of(*fail_to_pass, target("test_kept", fail_to_pass=False), reference_sec=reference_sec)
+    assert len(plan.assignments()) == runs
+    assert plan.alike == (0 < count <= FEW_TESTS and runs == 2)
 
 
 def test_tests_that_share_a_decoy_count_once() -> None:
     ids = tuple(f"a.py::test_a[{number}]" for number in range(9))
-    assert len(plan_of(target("test_a", ids=ids)).assignments()) == 3
+    assert plan_of(target("test_a", ids=ids)).alike
 
 
 @pytest.mark.req("G-01")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,15 +11,15 @@ import pytest
 
 from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
 from agentbench.acceptance.checks.pytest.run import PytestRun
-from agentbench.acceptance.decoys import decoy_check, exceptions
-from agentbench.acceptance.decoys.assignments import DecoyAssignment
+from agentbench.acceptance.decoys import assignments, decoy_check, decoy_plan, exceptions
+from agentbench.acceptance.decoys.assignments import DecoyAssignment, DecoyPlan, DecoyTarget, draw_runs
 from agentbench.acceptance.decoys.decoy_runs import DecoyRun, run_decoys
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import GradingContext, Unlogged
 from agentbench.core.errors import SandboxError
 from agentbench.core.reasons import Outcome
 from agentbench.trace import events
-from tests.acceptance.toy import CORE, FIXED, UNIT, TaskFactory, patch_of
+from tests.acceptance.toy import CORE, FIXED, REPO, UNIT, TaskFactory, patch_of
 from tests.cheats.snippets import ANSWER_FROM_TESTS
 from tests.cheats.submissions import Submission, parametrize_submissions
 
@@ -151,7 +151,22 @@ def test_finding_names_the_test_and_its_mutation(tasks: TaskFactory, tmp_path: P
     assert all(event.line and " replaced by " in event.detail for event in findings)
 
 
+@pytest.fixture
+def slow_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans are made as for tests that take long. They have a key of their own in the cache."""
+    monkeypatch.setattr(assignments, "MAX_ALIKE_SEC", 0.0)
+    monkeypatch.setattr(decoy_plan, "METHOD", "slow")
+
+
+@pytest.fixture
+def fast_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans are made as for tests that take a moment, however busy this machine is."""
+    monkeypatch.setattr(assignments, "MAX_ALIKE_SEC", 600.0)
+    monkeypatch.setattr(decoy_plan, "METHOD", "fast")
+
+
 @pytest.mark.req("G-01", "C-06")
+@pytest.mark.usefixtures("slow_tests")
 def test_forgery_in_a_run_of_few_tests_is_found(tasks: TaskFactory, tmp_path: Path) -> None:
     """It writes to every open descriptor, but only if `mean` was not called before."""
     forging = CORRECT_ONLY_IN_FULL_RUNS.replace(
@@ -256,15 +271,57 @@ def test_reference_that_does_not_build_does_not_fail_the_candidate(tasks: TaskFa
 
 
 @pytest.mark.req("G-01")
-def test_a_single_test_is_run_more_often(tasks: TaskFactory, tmp_path: Path) -> None:
-    name = "tests/test_median_hidden.py::test_even"
-    context = context_with_reference(tasks, tmp_path, oracle={"checks": [{**UNIT, "fail_to_pass": [name]}]})
-    grade(patch_of(context, {SOURCE: FIXED}), context)
-    steps = [event.step for event in logged_events(context, events.TestsFinished)]
-    assert steps == [*(f"unit~{number}" for number in range(1, 4)), "unit"]
+@pytest.mark.usefixtures("fast_tests")
+def test_either_of_two_runs_that_look_alike_may_be_first(
+    tasks: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the clock or a counter of the host would tell code under test which run it is in."""
+    context = context_with_reference(tasks, tmp_path)
+    passing = grade(patch_of(context, {SOURCE: FIXED}), context)
+    assert passing.accepted
+    started: list[DecoyAssignment] = []
+
+    def record(
+        tests: PytestCheck, assignment: DecoyAssignment, on_built: Callable[[], None] = lambda: None
+    ) -> DecoyRun:
+        started.append(assignment)
+        on_built()
+        raise SandboxError("not needed here")
+
+    monkeypatch.setattr(decoy_check, "run_decoys", record)
+    for _ in range(40):  # all equal: one chance in 2^39
+        grade(patch_of(context, {SOURCE: FIXED}), context)
+    assert all(assignment.only == () and assignment.plan.alike for assignment in started)
+    assert len({tuple(assignment.decoys) for assignment in started[::2]}) == 2
 
 
 @pytest.mark.req("G-01")
+def test_cpu_time_decides_whether_tests_take_long(
+    tasks: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine every run takes long."""
+    plans: list[DecoyPlan] = []
+    drawn: list[float] = []
+
+    def record_plan(tests: PytestCheck) -> DecoyPlan:
+        plans.append(decoy_plan.decoy_plan(tests))
+        return plans[-1]
+
+    def record_time(targets: Sequence[DecoyTarget], reference_sec: float) -> tuple[tuple[int | None, ...], ...]:
+        drawn.append(reference_sec)
+        return draw_runs(targets, reference_sec)
+
+    monkeypatch.setattr(decoy_check, "decoy_plan", record_plan)
+    monkeypatch.setattr(decoy_plan, "draw_runs", record_time)
+    repo = {**REPO, "conftest.py": "import time\n\ntime.sleep(1)\n"}
+    context = context_with_reference(tasks, tmp_path, repo=repo)
+    assert grade(patch_of(context, {SOURCE: FIXED}), context).accepted
+    assert plans[0].reference_sec is not None
+    assert 0 < drawn[0] < plans[0].reference_sec - 0.5
+
+
+@pytest.mark.req("G-01")
+@pytest.mark.usefixtures("slow_tests")
 def test_every_run_is_logged(tasks: TaskFactory, tmp_path: Path) -> None:
     context = context_with_reference(tasks, tmp_path)
     grade(patch_of(context, {SOURCE: FIXED}), context)
@@ -276,6 +333,7 @@ def test_every_run_is_logged(tasks: TaskFactory, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("G-01", "E-06")
+@pytest.mark.usefixtures("slow_tests")
 def test_failed_runs_finish_in_the_log(tasks: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     context = context_with_reference(tasks, tmp_path)
     grade(patch_of(context, {SOURCE: FIXED}), context)  # draws the plan
@@ -305,22 +363,20 @@ def test_failures_are_reported_from_the_real_tests(tasks: TaskFactory, tmp_path:
     assert len(unit.decided.failing) == 4
     assert all(f"{test}: failed" in unit.decided.diagnostics for test in unit.decided.failing)
     assert "assert 3 == 2.5" in unit.decided.diagnostics
-    assert [event.step for event in logged_events(context, events.TestsFinished)] == [
-        "unit~1",
-        "unit~2",
-        "unit~3",
-        "unit",
-    ]
+    assert logged_events(context, events.TestsFinished)[-1].step == "unit"
 
 
 @pytest.mark.req("G-01")
 def test_every_grading_of_a_task_has_the_same_runs(tasks: TaskFactory, tmp_path: Path) -> None:
     """Code that could remember an earlier grading learns nothing from another."""
     context = context_with_reference(tasks, tmp_path)
+    gradings = []
     for _ in range(3):
+        before = len(logged_events(context, events.TestsFinished))
         grade(patch_of(context, {SOURCE: FIXED}), context)
-    whys = [event.why for event in logged_events(context, events.TestsFinished) if "~" in event.step]
-    assert whys[:3] == whys[3:6] == whys[6:]
+        finished = logged_events(context, events.TestsFinished)[before:]
+        gradings.append(sorted(event.why for event in finished if "~" in event.step))
+    assert gradings[0] == gradings[1] == gradings[2]
 
 
 ECHOES_WHEN_ALL_TESTS_RUN = (
@@ -339,6 +395,7 @@ def _read():
 
 
 @pytest.mark.req("G-01")
+@pytest.mark.usefixtures("slow_tests")
 @pytest.mark.parametrize("exits", [False, True])
 def test_code_that_reads_the_answers_in_one_run_only_fails(tasks: TaskFactory, tmp_path: Path, exits: bool) -> None:
     context = context_with_reference(tasks, tmp_path)

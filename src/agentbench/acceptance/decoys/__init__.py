@@ -7,7 +7,7 @@ both versions, whatever their means, and are exposed by that.
 
     run_with_decoys(tests, step)       decoy_check.py          run a check with decoys and decide it
     decoy_plan(tests)                  decoy_plan.py           which tests have decoys, proved with the reference
-    draw_runs(targets)                 assignments.py          which version of a test is in which run
+    draw_runs(targets, …)              assignments.py          which version of a test is in which run
     run_decoys(tests, assignment)      decoy_runs.py           one run with decoys among the tests
     find_mutations(source, …)          mutate.py               how a test's expected value can be made wrong
     final_assertions(test)             assertions.py           the assertions at the end of a test

@@ -13,7 +13,9 @@ from agentbench.acceptance.decoys.mutation import Mutation, Place, Row
 _RNG = random.SystemRandom()
 RUNS, RUNS_WITH_FEW_TESTS = 2, 3
 FEW_TESTS = 3
-"""With so few fail-to-pass tests, two runs would leave too little to guess."""
+"""With so few fail-to-pass tests, too little would be left to guess if one of two runs can be recognised."""
+MAX_ALIKE_SEC = 2.0
+"""Tests that take longer than this with the reference are not all run twice."""
 
 
 class DecoyTarget(BaseModel):
@@ -60,13 +62,18 @@ class DecoyPlan(BaseModel):
     def ids(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(test for target in self.targets for test in target.ids))
 
+    @property
+    def alike(self) -> bool:
+        """Whether every run has all tests, so that code under test cannot tell which run it is in."""
+        return len(self.runs) == RUNS and _are_few(self.targets)
+
     def assignments(self) -> tuple[DecoyAssignment, ...]:
-        """Return the runs. The first one has all tests, the others only those with decoys."""
+        """Return the runs. The first one has all tests, the others only those with decoys unless the runs are alike."""
         return tuple(
             DecoyAssignment(
                 self,
                 {target: value for target, value in zip(self.targets, values, strict=True) if value is not None},
-                self.ids if number else (),
+                self.ids if number and not self.alike else (),
                 self.given[number] if self.given else None,
             )
             for number, values in enumerate(self.runs)
@@ -90,17 +97,20 @@ class DecoyAssignment:
     """Opaque ids, and the ids that pytest gave with the reference; None while the plan is tried with it."""
 
 
-def draw_runs(targets: Sequence[DecoyTarget]) -> tuple[tuple[int | None, ...], ...]:
-    """Draw the runs of a plan: two, or three with few fail-to-pass tests. Each test is real in one and a decoy in another.
+def draw_runs(targets: Sequence[DecoyTarget], reference_sec: float) -> tuple[tuple[int | None, ...], ...]:
+    """Draw the runs of a plan. Each test is real in one and a decoy in another.
 
-    The first run has all tests, so code under test can recognise it, and code may work in one run only. So no run has
-    all fail-to-pass tests as they are. If these are few, all of them are decoys in the first run, and real in one of two
-    others that look alike.
+    If only the first of two runs has all tests, code under test can recognise it, and code may work in one run only. So
+    neither run has all fail-to-pass tests as they are. If these are few, both runs have all tests and every draw is
+    equally likely, or, if the tests take long, there are three runs: the few are decoys in the first, and real in one of
+    two others that look alike. `reference_sec`: CPU time of the reference's run.
     """
-    required = [target for target in targets if target.fail_to_pass]
-    if 0 < len(required) <= FEW_TESTS:
-        drawn = {target: _draw_of_few(target) for target in required}
-        return _by_run([drawn.get(target) or _draw(target, RUNS_WITH_FEW_TESTS) for target in targets])
+    if _are_few(targets):
+        if reference_sec <= MAX_ALIKE_SEC:
+            return _by_run([_draw(target, RUNS) for target in targets])
+        return _by_run(
+            [_draw_of_few(target) if target.fail_to_pass else _draw(target, RUNS_WITH_FEW_TESTS) for target in targets]
+        )
     while True:
         versions = [_draw(target, RUNS) for target in targets]
         runs = zip(
@@ -108,6 +118,10 @@ def draw_runs(targets: Sequence[DecoyTarget]) -> tuple[tuple[int | None, ...], .
         )
         if all(None in run and set(run) != {None} for run in runs):
             return _by_run(versions)
+
+
+def _are_few(targets: Sequence[DecoyTarget]) -> bool:
+    return 0 < sum(target.fail_to_pass for target in targets) <= FEW_TESTS
 
 
 def _draw(target: DecoyTarget, count: int) -> list[int | None]:

@@ -8,6 +8,7 @@ with the tests.
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
@@ -140,11 +141,15 @@ class _DecoyCheck:
     # --- the runs -------------------------------------------------------------------------------------------------
 
     def _run_plan(self) -> list[DecoyRun]:
-        """Run the first assignment, which has all tests, and next to it the others, which have only tests with decoys.
+        """Run an assignment with all tests, and next to it the others.
 
-        The others start when the first replica is built: its build is the build step of the log.
+        The others start when the first replica is built: its build is the build step of the log. Which of two runs that
+        look alike is the first is drawn here, so that neither the clock nor the host's counters tell them apart.
         """
-        first, *others = self._plan.assignments()
+        assignments = list(self._plan.assignments())
+        if self._plan.alike:
+            random.SystemRandom().shuffle(assignments)
+        first, *others = assignments
         futures: list[Future[DecoyRun]] = []
         with threads(1, "decoys", lambda: None) as pool:
 

@@ -110,7 +110,7 @@ def source_of(candidate: Candidate, file: str) -> bytes:
 
 
 def combine_runs(runs: Sequence[DecoyRun], *, passing_canary: bool) -> PytestRun:
-    """Return the first run, which has all tests, with the results of real tests from the other runs.
+    """Return the first run, which has all tests, with the results of real tests that have decoys from the other runs.
 
     A run that cannot be trusted contributes no results. If a real test ran more than once, its worst result counts.
     """

@@ -133,6 +133,7 @@ def prepare() -> Callable[..., int]:
     recorder = session.Recorder(job, send, monitor, begin_tests)
     recorder.undo = [pins.pin_distributions(job, trusted_paths), pins.pin_configuration(job)]
     pins.pin_rewriting(job, trusted_paths)
+    load("traceback_sources").share_syntax_trees()
     callbacks = {
         name: reentrancy_guard.guard(callback, seal, recorder.callback_failed)
         for name, callback in recorder.callbacks().items()

@@ -18,10 +18,11 @@ from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.cache_keys import command_key
 from agentbench.acceptance.checks.broken_check import BrokenCheck
 from agentbench.acceptance.checks.environment_integrity import OPTIONAL_MODULES, Fingerprint, Interpreter, fingerprint
+from agentbench.acceptance.checks.pytest.patient_run import run_patiently
 from agentbench.acceptance.checks.pytest.records import failing_canaries_failed, passing_canary_passed
 from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, run_pytest
-from agentbench.acceptance.checks.pytest.runner_bundle import unpacked_bundle
-from agentbench.acceptance.checks.pytest.time_limit import TimeLimit
+from agentbench.acceptance.checks.pytest.runner_bundle import RunnerBundle, unpacked_bundle
+from agentbench.acceptance.checks.pytest.time_limit import TimeLimit, more_time
 from agentbench.acceptance.checks.required_tests import files_of
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.inspection.known_behaviour import monkeypatched_names
@@ -31,6 +32,7 @@ from agentbench.acceptance.runner.runner_monitor import is_test
 from agentbench.contract.pytest_command import PytestCommand
 from agentbench.contract.schema import Check
 from agentbench.core.errors import SandboxError
+from agentbench.sandbox.protocol import Sandbox
 from agentbench.tree.entry import Entry
 
 EMPTY_CONFIGURATION = ("pytest.ini", b"[pytest]\n")
@@ -110,7 +112,7 @@ def survey(context: GradingContext, check: Check, command: PytestCommand) -> Sur
 def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Survey:
     with unpacked_bundle(None) as bundle, open_replica(context, base_tree(context), [bundle.mount]) as sandbox:
         build = run_base_build(context, sandbox)  # a base repository that does not build is surveyed all the same
-        run = run_pytest(sandbox, context.spec, command, bundle, pins=None, limit=TimeLimit(check.timeout_sec))
+        run = _run_base(sandbox, context, check, command, bundle, pins=None)
         transcript = run.transcript
         problem = _survey_problem(run, check)
         if problem or transcript.python is None:
@@ -140,6 +142,23 @@ def _survey(context: GradingContext, check: Check, command: PytestCommand) -> Su
         named=_named_files(context, transcript.rootdir, sources),
         python=python,
         fingerprint=built,
+    )
+
+
+def _run_base(
+    sandbox: Sandbox,
+    context: GradingContext,
+    check: Check,
+    command: PytestCommand,
+    bundle: RunnerBundle,
+    *,
+    pins: Pins | None,
+) -> PytestRun:
+    """Run pytest on the base repository, with more than the declared time if the machine is busy."""
+    return run_patiently(
+        lambda limit: run_pytest(sandbox, context.spec, command, bundle, pins=pins, limit=limit),
+        TimeLimit(check.timeout_sec),
+        more_time(check.timeout_sec),
     )
 
 
@@ -173,7 +192,7 @@ def _survey_problem(run: PytestRun, check: Check) -> str:
         exited = f"exit {completed.exit_code}"
         return f"the Python of `{check.command}` cannot be started ({exited}): {_tail(completed.stderr.kept)}"
     if completed.timed_out:
-        return f"collecting the tests of the base repository took longer than {check.timeout_sec} s"
+        return f"collecting the tests of the base repository took longer than {run.limit.sec:g} s"
     runner_error = next((name for name in transcript.changed if name.startswith(RUNNER_ERROR)), "")
     if runner_error:
         return f"the test runner does not work with the environment's pytest: {runner_error}"
@@ -246,7 +265,7 @@ def run_tests_on_base(context: GradingContext, check: Check, command: PytestComm
     ):
         run_base_build(context, sandbox)
         pins = dataclasses.replace(pins_of(context, surveyed, base), named=surveyed.named)
-        run = run_pytest(sandbox, context.spec, command, bundle, pins=pins, limit=TimeLimit(check.timeout_sec))
+        run = _run_base(sandbox, context, check, command, bundle, pins=pins)
     transcript, completed = run.transcript, run.completed
     return BaseTestRun(
         status=transcript.status,

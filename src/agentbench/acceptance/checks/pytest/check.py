@@ -28,9 +28,10 @@ from agentbench.acceptance.checks.pytest.base_survey import (
 from agentbench.acceptance.checks.pytest.decide import LOAD, OPEN_DATA, decide_run, run_findings
 from agentbench.acceptance.checks.pytest.item_ids import IdMap, function_id
 from agentbench.acceptance.checks.pytest.narrow_command import narrow_arguments, without_parameters
+from agentbench.acceptance.checks.pytest.patient_run import run_patiently
 from agentbench.acceptance.checks.pytest.run import Pins, PytestRun, interpreter_path, run_pytest, workspace_interpreter
 from agentbench.acceptance.checks.pytest.runner_bundle import unpacked_bundle
-from agentbench.acceptance.checks.pytest.time_limit import TimeLimit, machine_was_busy, time_limit
+from agentbench.acceptance.checks.pytest.time_limit import TimeLimit, more_time, time_limit
 from agentbench.acceptance.checks.required_tests import Requirement, declared_requirement, requirement_from_base
 from agentbench.acceptance.checks.startup import with_start_problem
 from agentbench.acceptance.events import CheckStep
@@ -40,7 +41,6 @@ from agentbench.acceptance.protected import GradedTree, top_level_names
 from agentbench.acceptance.replica import declares_build
 from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.contract.schema import Check
-from agentbench.core.cpu_pressure import cpu_wait_sec
 from agentbench.core.errors import AgentFault, ContractError, TaskError
 from agentbench.tree.limits import TreeTooLarge
 
@@ -141,24 +141,22 @@ class PytestCheck:
     def run(self, tests: SelectedTests | None = None, on_built: Callable[[], None] = lambda: None) -> PytestRun:
         """Run tests in a replica of their own; `on_built` is called between the build and pytest.
 
-        A run that only reached the limit derived from the reference is repeated with the declared one if processes of this
-        machine had to wait for a CPU meanwhile.
+        A run that reached its limit while processes of this machine had to wait for a CPU is repeated with a longer one: the
+        declared limit if the first derives from the reference, and more than that if no code of a candidate runs.
 
         Raises:
             BuildFailed, TaskError, PatchInvalid: the replica could not be built.
             SandboxError: the sandbox failed.
         """
         tests = tests or SelectedTests(self.candidate.tree)
-        limit = time_limit(self.check.timeout_sec, tests.reference_sec)
-        waited_before = cpu_wait_sec()
-        run = self._run_once(tests, on_built, limit)
-        if (
-            run.completed.timed_out
-            and limit.reference_sec is not None
-            and machine_was_busy(cpu_wait_sec() - waited_before, run.completed.duration_sec)
-        ):
-            return self._run_once(tests, lambda: None, TimeLimit(self.check.timeout_sec))
-        return run
+        declared_sec = self.check.timeout_sec
+        limit, longer = time_limit(declared_sec, tests.reference_sec), None
+        if not self.candidate.is_under_test:
+            longer = more_time(declared_sec)
+        elif limit.sec < declared_sec:
+            longer = TimeLimit(declared_sec)
+        first = iter((on_built,))  # a repeated run is the same step of the log
+        return run_patiently(lambda limit: self._run_once(tests, next(first, _do_nothing), limit), limit, longer)
 
     def _run_once(self, tests: SelectedTests, on_built: Callable[[], None], limit: TimeLimit) -> PytestRun:
         candidate, context = self.candidate, self.candidate.context
@@ -176,6 +174,7 @@ class PytestCheck:
             interpreter = workspace_interpreter(context.spec, self.command)
             files |= {interpreter.encode()} if interpreter is not None else set()
             changed_files = build_changes(sandbox, context, tests.tree, files)
+            cpu_before = None if candidate.is_under_test else sandbox.usage().cpu_sec
             run = run_pytest(
                 sandbox,
                 context.spec,
@@ -184,7 +183,9 @@ class PytestCheck:
                 pins=self._pins(tests),
                 limit=limit,
             )
-        return dataclasses.replace(run, built=built, changed_files=changed_files, decoys=tests.mutated)
+            cpu_after = None if cpu_before is None else sandbox.usage().cpu_sec
+        cpu_sec = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
+        return dataclasses.replace(run, built=built, changed_files=changed_files, decoys=tests.mutated, cpu_sec=cpu_sec)
 
     def _command(self, tests: SelectedTests) -> PytestCommand:
         arguments = self.command.arguments
@@ -297,6 +298,10 @@ class PytestCheck:
             return tree.read(path, max_bytes=MAX_BEFORE) if path in self.candidate.base else b""
         except (OSError, TreeTooLarge):
             return b""
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def _functions(tests: Iterable[str], limit: int) -> tuple[str, ...]:

@@ -69,6 +69,8 @@ class PytestRun:
     """Protected files that the build changed."""
     decoys: bool = False
     """Whether some of the tests may be decoys."""
+    cpu_sec: float | None = None
+    """CPU time of the run; None if it was not measured."""
 
     @property
     def whole(self) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 MIN_SEC = 30.0
 FACTOR, MARGIN_SEC = 10, 10.0
 """A run may take this many times as long as that of the reference, plus a margin for a loaded machine."""
+MORE_FACTOR, MIN_MORE_SEC, MAX_MORE_SEC = 3, 60.0, 600.0
+"""A run without code of a candidate may take this many times the declared limit longer on a busy machine, within bounds."""
 BUSY_SHARE = 0.5
 """Share of a run during which processes must have waited for a CPU for the machine to count as busy."""
 
@@ -26,12 +28,19 @@ class TimeLimit:
 def time_limit(declared_sec: float, reference_sec: float | None) -> TimeLimit:
     """Return the limit of a run. `reference_sec`: duration of the reference's run on this machine, if it is known.
 
-    The base repository's run proves nothing: tests that fail there at once may take long with a fix.
+    The base repository's run proves nothing: tests that fail there at once may take long with a fix. A reference that took
+    longer than declared had more time, because the machine was busy: others have it too.
     """
     if reference_sec is None:
         return TimeLimit(declared_sec)
     proven_sec = float(round(max(MIN_SEC, FACTOR * reference_sec + MARGIN_SEC)))
-    return TimeLimit(proven_sec, reference_sec) if proven_sec < declared_sec else TimeLimit(declared_sec)
+    proves = proven_sec < declared_sec or reference_sec > declared_sec
+    return TimeLimit(proven_sec, reference_sec) if proves else TimeLimit(declared_sec)
+
+
+def more_time(declared_sec: float) -> TimeLimit:
+    """Return the limit for base repository and reference on a busy machine: their failure would be an error of the task."""
+    return TimeLimit(declared_sec + min(max(MORE_FACTOR * declared_sec, MIN_MORE_SEC), MAX_MORE_SEC))
 
 
 def machine_was_busy(waited_sec: float, run_sec: float) -> bool:
