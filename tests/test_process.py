@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.core.errors import HarnessError
+from agentbench import process
+from agentbench.core.errors import HarnessError, Interrupted
 from agentbench.process import Capture, run_host
 
 
@@ -33,11 +35,51 @@ def test_timeout_kills_the_whole_group(tmp_path: Path) -> None:
     assert not _alive(int((tmp_path / "pid").read_text()))
 
 
+def _is_running(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_stop_kills_the_whole_group(tmp_path: Path) -> None:
+    stop = threading.Event()
+    pids = tmp_path / "pids"
+    line = f"sleep 300 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
+
+    def stop_once_started() -> None:
+        while not pids.exists():
+            time.sleep(0.01)
+        stop.set()
+
+    thread = threading.Thread(target=stop_once_started, daemon=True)
+    thread.start()
+    with pytest.raises(Interrupted):
+        run_host(["sh", "-c", line], timeout_sec=300, stop=stop)
+    thread.join()
+    deadline = time.monotonic() + 60
+    while any(map(_is_running, pids.read_text().split())):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    with pytest.raises(Interrupted):
+        run_host(["true"], stop=stop)
+
+
 def test_child_that_holds_stdout_after_exit_does_not_hang_the_call(tmp_path: Path) -> None:
     done = run_host(["/bin/sh", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; echo done"], timeout_sec=30)
     assert done.exit_code == 0
     assert done.stdout.kept == b"done\n"
     assert not _alive(int((tmp_path / "pid").read_text()))
+
+
+def test_output_is_complete_after_a_long_wait_for_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait_for_end(pipes: process._Pipes) -> bool:
+        return os.waitid(os.P_PID, pipes._child.pid, os.WEXITED | os.WNOWAIT) is not None
+
+    monkeypatch.setattr(process._Pipes, "_ended", wait_for_end)
+    monkeypatch.setattr(process, "_DRAIN_SEC", 0)  # over when this process goes on
+    done = run_host(["/bin/sh", "-c", "head -c 60000 /dev/zero; echo err >&2"])
+    assert (done.stdout.total_bytes, done.stderr.kept, done.timed_out) == (60_000, b"err\n", False)
 
 
 def test_output_beyond_the_cap_is_counted_and_digested() -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from agentbench.core.command import MIB, Completed, Stream
-from agentbench.core.errors import HarnessError
+from agentbench.core.errors import HarnessError, Interrupted
 
 _CHUNK = 65536
 _LINE_BYTES = 1 << 20
@@ -29,6 +29,8 @@ _WATCH_PARENT = '"$@" </dev/null & child=$!; exec >&-; read -r _; kill -KILL "$c
 """Kills the program when this process ends for any reason: its stdin, a pipe from this process, then closes."""
 _DRAIN_SEC = 0.2
 """How long to read on after the program has ended, if its children hold its pipes open."""
+_REST_READS = 32
+"""Reads of each pipe after that time: more than a pipe can hold, and an end if its children write without pause."""
 
 
 class Capture:
@@ -64,7 +66,7 @@ class Capture:
         return Stream(head=bytes(self._head), tail=tail, total_bytes=self._total, sha256=self._sha.hexdigest())
 
 
-def run_host(
+def run_host(  # noqa: PLR0913 - the options of a process, as of subprocess.run
     argv: Sequence[str | bytes | Path],
     *,
     cwd: Path | str | None = None,
@@ -72,6 +74,7 @@ def run_host(
     stdin: bytes | int = b"",
     timeout_sec: float = 60.0,
     keep_bytes: int = 1 * MIB,
+    stop: threading.Event | None = None,
 ) -> Completed:
     """Run a trusted program to its end. Its whole process group is dead when this returns.
 
@@ -79,12 +82,15 @@ def run_host(
 
     Raises:
         HarnessError: the program cannot be started.
+        Interrupted: `stop` is set, or was set while the program ran.
     """
+    if stop is not None and stop.is_set():
+        raise Interrupted("interrupted")
     started = time.monotonic()
     source = stdin if isinstance(stdin, int) else (subprocess.PIPE if stdin else subprocess.DEVNULL)
     child = _start(argv, env=env, cwd=cwd, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        pipes = _Pipes(child, b"" if isinstance(stdin, int) else stdin, keep_bytes)
+        pipes = _Pipes(child, b"" if isinstance(stdin, int) else stdin, keep_bytes, stop)
         timed_out = pipes.transfer(started + timeout_sec)
     finally:
         # Also on an exception or Ctrl-C: no process of this program may outlive the call.
@@ -124,14 +130,21 @@ def kill_group(pid: int) -> None:
 class _Pipes:
     """Transfers stdin, stdout and stderr of one child without blocking on any of them."""
 
-    def __init__(self, child: subprocess.Popen[bytes], stdin: bytes, keep_bytes: int) -> None:
+    def __init__(
+        self, child: subprocess.Popen[bytes], stdin: bytes, keep_bytes: int, stop: threading.Event | None
+    ) -> None:
         self._child = child
+        self._stop = stop
         self._stdin = memoryview(stdin)
         self.stdout = Capture(keep_bytes)
         self.stderr = Capture(keep_bytes)
 
     def transfer(self, deadline: float) -> bool:
-        """Return True if the deadline passed before the program ended."""
+        """Return True if the deadline passed before the program ended.
+
+        Raises:
+            Interrupted: it must stop.
+        """
         with selectors.DefaultSelector() as selector:
             for pipe, target in ((self._child.stdout, self.stdout), (self._child.stderr, self.stderr)):
                 if pipe is not None:
@@ -140,6 +153,8 @@ class _Pipes:
                 os.set_blocking(self._child.stdin.fileno(), False)
                 selector.register(self._child.stdin, selectors.EVENT_WRITE, None)
             while True:
+                if self._stop is not None and self._stop.is_set():
+                    raise Interrupted("interrupted")
                 ended = self._ended()
                 if ended:
                     # The program has ended, but daemonised children may hold its pipes open forever.
@@ -148,10 +163,21 @@ class _Pipes:
                     return False
                 left = deadline - time.monotonic()
                 if left <= 0:
+                    if ended:
+                        self._read_rest(selector)
                     return not ended
                 # Short waits once the pipes are closed: only the exit is missing.
                 for key, _ in selector.select(min(left, 0.05 if self._has_outputs(selector) else 0.002)):
                     self._transfer(selector, key)
+
+    def _read_rest(self, selector: selectors.BaseSelector) -> None:
+        """Read what the program left in its pipes, also if this process had to wait for a processor until now."""
+        for _ in range(_REST_READS):
+            ready = [key for key, _ in selector.select(0) if key.data is not None]
+            if not ready:
+                return
+            for key in ready:
+                self._transfer(selector, key)
 
     def _ended(self) -> bool:
         # Not reaped here: while it is a zombie, its pid and its group's id cannot be reused.

@@ -22,7 +22,7 @@ def processes(marker: str) -> list[str]:
 
 def until(condition: Callable[[], bool], message: str | Callable[[], str]) -> None:
     """Wait for the condition: processes end a moment after the event that ends them."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < deadline, message if isinstance(message, str) else message()
         time.sleep(0.02)

@@ -96,7 +96,6 @@ def test_concurrent_harnesses_build_an_environment_once(backend: Backend, own_st
 
 
 @pytest.mark.req("R-06")
-@pytest.mark.timeout(400)
 def test_next_start_cleans_up_after_a_killed_harness(backend: Backend, own_state: Path, source: Path) -> None:
     word = f"7{os.getpid()}.25"
     with harness(_CROWD, backend.name, str(own_state), str(source), word, str(CROWD)) as child:

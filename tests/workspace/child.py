@@ -27,7 +27,7 @@ def run(code: str, *arguments: object, pass_fds: tuple[int, ...] = ()) -> tuple[
     """Run a program. Return its exit code and output."""
     with start(code, *arguments, pass_fds=pass_fds) as child:
         try:
-            output, _ = child.communicate(timeout=100)
+            output, _ = child.communicate(timeout=600)
         finally:
             child.kill()
     return child.returncode, output

@@ -24,7 +24,7 @@ def git(
 ) -> bytes:
     env = {name: value for name, value in ENV.items() if name not in without}
     done = subprocess.run(
-        ["git", *arguments], cwd=folder, input=stdin, capture_output=True, env=env, check=False, timeout=60
+        ["git", *arguments], cwd=folder, input=stdin, capture_output=True, env=env, check=False, timeout=600
     )
     if check and done.returncode != 0:
         raise AssertionError((arguments, done.stderr))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -63,13 +64,15 @@ class ServedSandbox(ABC):
         if self._closed or not self._channel.busy:
             self._gauge.reset()
             return
+        measured_us = time.monotonic_ns() // 1000
         if not self._gauge.over():
             return
         if self._gauge.stuck:
             self._gauge.kill_programs()
         with contextlib.suppress(ChannelClosed):
             # If the request cannot be sent now, the next check tries again; other sandboxes must not wait.
-            self._channel.try_send([b"kill-largest", b"0"])
+            # The server ignores a measurement that includes the memory of a process it has killed since.
+            self._channel.try_send([b"kill-largest", b"0", b"%d" % measured_us])
 
     def set_environment(self, env: Mapping[str, str]) -> None:
         """Set the variables of commands that start from now on."""

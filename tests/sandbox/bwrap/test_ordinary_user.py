@@ -62,7 +62,7 @@ def report(request: pytest.FixtureRequest, folder: Path) -> dict[str, object]:
     argv[-1] += "del sys.argv[0:2]; runpy.run_path(sys.argv[0], run_name='__main__')"
     argv += [str(folder / "lib"), str(folder / "checks.py"), str(state), str(folder / "source"), str(request.param)]
     env = {"HOME": str(folder / "home"), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
-    done = run_host(argv, cwd="/", env=env, timeout_sec=110)
+    done = run_host(argv, cwd="/", env=env, timeout_sec=900)
     assert done.exit_code == 0, done.stderr.kept.decode()
     printed: dict[str, object] = json.loads(done.stdout.kept)
     return {**printed, "layer": request.param}

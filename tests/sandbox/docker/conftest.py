@@ -66,7 +66,7 @@ def derived(image: str) -> bytes:
     return f"FROM {image}\nENV MINE=yes\n".encode()
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

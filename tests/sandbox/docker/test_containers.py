@@ -7,15 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agentbench.core.command import Command
+from agentbench.core.errors import Interrupted, SandboxError
 from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.backend import DockerBackend
-from agentbench.sandbox.docker.engine import Engine
+from agentbench.sandbox.docker.engine import Engine, EngineSlow
 from agentbench.sandbox.usage_sampler import SampledBackend
 from tests.sandbox.conftest import SPEC
 from tests.sandbox.docker.conftest import containers_of, processes_with, runner_image, wait_until
@@ -39,6 +41,53 @@ def test_closing_leaves_no_container(docker: DockerBackend, engine: Engine, tmp_
     docker.close()
     assert containers_of(engine, tmp_path / "state") == []
     assert list((tmp_path / "state/live").iterdir()) == []
+
+
+def test_closed_backend_starts_no_container(docker: DockerBackend, engine: Engine, tmp_path: Path) -> None:
+    """A worker can be about to start one when Ctrl-C closes the backend."""
+    docker.close()
+    with pytest.raises(SandboxError, match="closed"), docker.open(SPEC, None):
+        pass
+    assert containers_of(engine, tmp_path / "state") == []
+
+
+def test_closing_cancels_a_build(docker: DockerBackend, engine: Engine, tmp_path: Path) -> None:
+    mark = f"31{os.getpid()}.5"
+    file = tmp_path / "Dockerfile"
+    file.write_text(f"FROM {runner_image(engine)}\nRUN sleep {mark}\n")
+
+    def close_once_it_builds() -> None:
+        wait_until(lambda: bool(processes_with(mark.encode())))
+        docker.close()
+
+    closer = threading.Thread(target=close_once_it_builds, daemon=True)
+    closer.start()
+    with pytest.raises(Interrupted), docker.open(replace(SPEC, dockerfile=file), None):
+        pass
+    closer.join()
+    wait_until(lambda: not processes_with(mark.encode()))
+
+
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize("request_name", ["create_container", "start_container"])
+def test_container_is_started_again_if_the_engine_is_too_slow(
+    docker: DockerBackend, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_name: str
+) -> None:
+    """The engine does what it was asked, but answers too late."""
+    request = getattr(engine, request_name)
+    asked: list[str] = []
+
+    def answer_late(name: str, *config: object) -> None:
+        request(name, *config)
+        asked.append(name)
+        if len(asked) == 1:
+            raise EngineSlow("the docker engine does not answer within 120 s")
+
+    monkeypatch.setattr(engine, request_name, answer_late)
+    with docker.open(SPEC, None) as sandbox:
+        assert sandbox.id == asked[1] != asked[0]
+        assert sandbox.run(Command(line="true")).ok
+        assert len(containers_of(engine, tmp_path / "state")) == 1
 
 
 @pytest.mark.req("R-16")

@@ -81,6 +81,15 @@ def test_silent_engine_is_not_gone(engine: Engine, fake: FakeEngine, monkeypatch
     assert not engine.gone()
 
 
+def test_silent_engine_is_slow_when_a_container_is_created(
+    engine: Engine, fake: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "_REQUEST_SEC", 0.2)
+    fake.answer = None
+    with pytest.raises(engine_module.EngineSlow, match="does not answer within"):
+        engine.create_container("name", {})
+
+
 def test_engine_that_died_or_was_removed_is_gone(engine: Engine, tmp_path: Path) -> None:
     fake = FakeEngine(tmp_path / "docker.sock")
     assert not engine.gone()

@@ -48,7 +48,7 @@ def changed_checkout(tmp_path: Path, engine: Engine) -> Iterator[Path]:
 
 def build(checkout: Path, *arguments: str) -> tuple[str, str]:
     done = subprocess.run(
-        [checkout / "scripts/runner-image", *arguments], capture_output=True, text=True, check=False, timeout=110
+        [checkout / "scripts/runner-image", *arguments], capture_output=True, text=True, check=False, timeout=900
     )
     assert done.returncode == 0, done.stderr
     match = IMAGE.fullmatch(done.stdout)

@@ -270,7 +270,7 @@ class TestMirror:
     def test_processes_share_a_mirror(self, tmp_path: Path, origin: Path) -> None:
         task(tmp_path / "task", url="../origin", commit=head(origin))
         children = [child.start(MATERIALIZE, tmp_path) for _ in range(3)]
-        assert [process.communicate(timeout=100)[0] for process in children] == [b"b'one\\n'\n"] * 3
+        assert [process.communicate(timeout=600)[0] for process in children] == [b"b'one\\n'\n"] * 3
         assert [process.returncode for process in children] == [0, 0, 0]
 
     def test_full_disk_during_fetch_is_a_workspace_error(

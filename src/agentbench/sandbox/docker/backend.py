@@ -41,7 +41,7 @@ class DockerBackend:
             )
         self._containers = Containers(self._engine, state)
         self.layers = layer_store(self._engine, state)
-        self._images = Images(self._engine, state, self._containers.owner)
+        self._images = Images(self._engine, state, self._containers.owner, self._containers.stop)
         environments = DockerEnvironments(self._containers, self._images, self.layers)
         self._preparer = Preparer(NAME, self.layers, environments)
         self._lock = threading.Lock()

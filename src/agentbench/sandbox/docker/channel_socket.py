@@ -10,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+import threading
+import time
 from pathlib import Path
 
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.socket_forward import short_path
 
 SOCKET_NAME = "s"
+_POLL_SEC = 0.2
 
 
 class ChannelSocket:
@@ -37,13 +40,22 @@ class ChannelSocket:
             self.close()
             raise SandboxError(f"cannot create the socket of a sandbox in {folder}: {error.strerror}") from error
 
-    def accept(self, timeout_sec: float) -> tuple[socket.socket, int] | None:
-        """Return the connection and the process id of its peer (0 if not visible from here), or None after the timeout."""
-        self._listener.settimeout(timeout_sec)
-        try:
-            channel, _ = self._listener.accept()
-        except OSError:
-            return None
+    def accept(self, timeout_sec: float, stop: threading.Event) -> tuple[socket.socket, int] | None:
+        """Return the connection and the process id of its peer (0 if not visible from here).
+
+        None after the timeout, or when `stop` is set.
+        """
+        deadline = time.monotonic() + timeout_sec
+        self._listener.settimeout(_POLL_SEC)
+        channel = None
+        while channel is None:
+            try:
+                channel, _ = self._listener.accept()
+            except TimeoutError:
+                if stop.is_set() or time.monotonic() >= deadline:
+                    return None
+            except OSError:
+                return None
         channel.settimeout(None)
         pid, _, _ = struct.unpack("iII", channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         return channel, pid

@@ -15,7 +15,7 @@ from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.channel_socket import ChannelSocket
 from agentbench.sandbox.docker.container_config import ContainerParams, container_config, memory_folders
 from agentbench.sandbox.docker.container_events import ContainerEvents
-from agentbench.sandbox.docker.engine import Engine
+from agentbench.sandbox.docker.engine import Engine, EngineSlow
 from agentbench.sandbox.docker.sandbox import Container, DockerSandbox
 from agentbench.sandbox.docker.tarball import copy_into, write_workspace
 from agentbench.sandbox.docker.usage import Meter
@@ -48,7 +48,8 @@ class Containers:
         self._lock = threading.Lock()
         self._sandboxes: dict[str, DockerSandbox] = {}
         self._memory = MemoryMonitor()
-        self._stop = threading.Event()
+        self.stop = threading.Event()
+        """Set when this backend is closed: no further container starts, and builds are cancelled."""
         self._remove_abandoned()
         self._events = ContainerEvents(engine, self._owner.name)
         self._watcher = threading.Thread(target=self._watch_disk, name="docker-disk", daemon=True)
@@ -68,10 +69,17 @@ class Containers:
         return {**run_labels, **labels.state_labels(self.state), labels.OWNER: self._owner.name, labels.KIND: kind}
 
     def start(self, spec: SandboxSpec, params: ContainerParams) -> DockerSandbox:
-        """
+        """Start a container, and another one if the engine is too slow for the first.
+
         Raises:
-            SandboxError: it did not start, with the engine's message.
+            SandboxError: it did not start, with the engine's message, or this backend is closed.
         """
+        with contextlib.suppress(EngineSlow):
+            return self._start(spec, params)
+        return self._start(spec, params)
+
+    def _start(self, spec: SandboxSpec, params: ContainerParams) -> DockerSandbox:
+        self._require_open()
         name = f"agentbench-{new_ulid().lower()}"
         host = HostWatch(self.state)
         channel_socket = ChannelSocket(self._owner.folder / name)
@@ -83,11 +91,14 @@ class Containers:
             self.engine.create_container(name, config)
             if params.create_workdir:
                 write = functools.partial(write_workspace, source=params.source, workdir=spec.workdir)
-                copy_into(self.engine, name, write, _COPY_SEC)
+                copy_into(self.engine, name, write, _COPY_SEC, self.stop)
+            self._require_open()
             self.engine.start_container(name)
-            accepted = channel_socket.accept(_READY_SEC)
+            accepted = channel_socket.accept(_READY_SEC, self.stop)
+            self._require_open()
             if accepted is None:
-                raise SandboxError(f"the sandbox did not start: {self._exit_status(name)}")
+                message = f"the sandbox did not start: {self._exit_status(name)}"
+                raise SandboxError(message) if status.died.is_set() else EngineSlow(message)
             sock, pid = accepted
             container = Container(
                 name=name,
@@ -103,7 +114,12 @@ class Containers:
             )
             sandbox = DockerSandbox(container, CommandChannel(sock, name), host, self._on_closed)
             with self._lock:
-                self._sandboxes[name] = sandbox
+                # `close` sets `stop` before it lists the sandboxes to close, so it cannot miss this one.
+                if not self.stop.is_set():
+                    self._sandboxes[name] = sandbox
+            if self.stop.is_set():
+                sandbox.close()
+            self._require_open()
             self._memory.add(sandbox)
             started = True
             return sandbox
@@ -114,12 +130,16 @@ class Containers:
                 channel_socket.remove()
                 self._events.forget(name)
 
+    def _require_open(self) -> None:
+        if self.stop.is_set():
+            raise SandboxError("the sandbox backend is closed")
+
     def remove(self, *names: str) -> None:
         self.engine.run("rm", "--force", "--volumes", *names)
 
     def close(self) -> None:
         """End every container of this backend, and wait until the engine has removed them."""
-        self._stop.set()
+        self.stop.set()
         with self._lock:
             sandboxes = list(self._sandboxes.values())
         for sandbox in sandboxes:
@@ -162,7 +182,7 @@ class Containers:
     def _watch_disk(self) -> None:
         """Measure often, and end containers that exceed their disk limit."""
         rounds = 0
-        while not self._stop.wait(_WATCH_SEC):
+        while not self.stop.wait(_WATCH_SEC):
             rounds += 1
             with self._lock:
                 sandboxes = list(self._sandboxes.values())

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import socket
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -60,6 +61,10 @@ class ImageGone(SandboxError):
     """A container's image was removed while it was needed."""
 
 
+class EngineSlow(SandboxError):
+    """The engine, or the server of a new container, did not answer in time. No code of a task has run in the container."""
+
+
 class Engine:
     def __init__(self, program: str) -> None:
         """
@@ -71,24 +76,39 @@ class Engine:
         self.facts = self._query()
 
     def run(
-        self, *args: str, stdin: bytes | int = b"", timeout_sec: float = 120.0, die_with_parent: bool = False
+        self,
+        *args: str,
+        stdin: bytes | int = b"",
+        timeout_sec: float = 120.0,
+        die_with_parent: bool = False,
+        stop: threading.Event | None = None,
     ) -> Completed:
         """Run one docker command to its end.
 
         `die_with_parent`: end it with this process, even after `kill -9`. The engine then cancels what it does for the command.
+
+        Raises:
+            Interrupted: `stop` was set.
         """
         setpriv = shutil.which("setpriv") if die_with_parent else None
         prefix = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
-        return run_host([*prefix, self.program, *args], stdin=stdin, timeout_sec=timeout_sec)
+        return run_host([*prefix, self.program, *args], stdin=stdin, timeout_sec=timeout_sec, stop=stop)
 
-    def output(self, *args: str, stdin: bytes | int = b"", timeout_sec: float = 120.0) -> str:
+    def output(
+        self,
+        *args: str,
+        stdin: bytes | int = b"",
+        timeout_sec: float = 120.0,
+        stop: threading.Event | None = None,
+    ) -> str:
         """Run one docker command that must succeed, and return what it printed.
 
         Raises:
             SandboxUnavailable: no engine is running, or this user may not use it.
             SandboxError: the command failed.
+            Interrupted: `stop` was set.
         """
-        done = self.run(*args, stdin=stdin, timeout_sec=timeout_sec)
+        done = self.run(*args, stdin=stdin, timeout_sec=timeout_sec, stop=stop)
         if not done.ok:
             raise self.error(done, f"docker {args[0]}")
         return done.stdout.text.strip()
@@ -151,6 +171,7 @@ class Engine:
         Raises:
             SandboxUnavailable: no engine is running.
             ImageGone: the image was removed.
+            EngineSlow: the engine does not answer in time.
             SandboxError: the engine refused, with the engine's message.
         """
         self._post(f"/containers/create?name={quote(name)}", config)
@@ -164,7 +185,7 @@ class Engine:
 
     def _post(self, path: str, body: dict[str, Json] | None) -> None:
         # Without a version in the path the engine uses its own.
-        connection = _UnixConnection(self.facts.address.removeprefix("unix://"))
+        connection = _UnixConnection(self.facts.address.removeprefix("unix://"), _REQUEST_SEC)
         headers = {"Content-Type": "application/json"}
         try:
             connection.request("POST", path, None if body is None else json.dumps(body), headers)
@@ -173,6 +194,8 @@ class Engine:
         except (FileNotFoundError, ConnectionRefusedError) as error:
             remedy = "start it again, then continue with `ab run --resume`"
             raise SandboxUnavailable("no docker engine is running", remedy=remedy) from error
+        except TimeoutError as error:
+            raise EngineSlow(f"the docker engine does not answer within {_REQUEST_SEC:.0f} s") from error
         except (OSError, http.client.HTTPException) as error:
             raise SandboxError(f"the docker engine does not answer: {error}") from error
         finally:
@@ -206,7 +229,7 @@ class Engine:
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout_sec: float = _REQUEST_SEC) -> None:
+    def __init__(self, path: str, timeout_sec: float) -> None:
         super().__init__("docker", timeout=timeout_sec)
         self._path = path
 

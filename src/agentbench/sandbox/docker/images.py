@@ -77,8 +77,12 @@ class BaseImage:
 
 
 class Images:
-    def __init__(self, engine: Engine, state: Path, owner: str = "") -> None:
-        """`owner`: the backend's live folder. Containers of an owner that is dead are removed."""
+    def __init__(self, engine: Engine, state: Path, owner: str = "", stop: threading.Event | None = None) -> None:
+        """`owner`: the backend's live folder. Containers of an owner that is dead are removed.
+
+        When `stop` is set, builds are cancelled.
+        """
+        self._stop = stop
         self._engine = engine
         self._state = state
         self._owner = owner
@@ -191,7 +195,9 @@ class Images:
         """Build with an empty context: files beside the Dockerfile (hidden tests, the reference) must not get in."""
         network = [] if self._engine.has_bridge() else ["--network", "host"]
         options = [*network, *self._label_options("dockerfile"), "--tag", tag, "--force-rm", "-"]
-        done = self._engine.run("build", *options, stdin=content, timeout_sec=_BUILD_SEC, die_with_parent=True)
+        done = self._engine.run(
+            "build", *options, stdin=content, timeout_sec=_BUILD_SEC, die_with_parent=True, stop=self._stop
+        )
         if not done.ok:
             error = self._engine.error(done, f"docker build of {name}")
             if isinstance(error, SandboxUnavailable):
@@ -249,8 +255,10 @@ class Images:
         with self._container("base", image["Id"], ["/bin/sh"]) as name:
             archive = self._state / "live" / self._owner / f"{name}.tar"
             try:
-                self._engine.output("export", "--output", str(archive), name, timeout_sec=_BUILD_SEC)
-                yield self._engine.output("import", *changes, str(archive), f"{tag}-flat", timeout_sec=_BUILD_SEC)
+                self._engine.output("export", "--output", str(archive), name, timeout_sec=_BUILD_SEC, stop=self._stop)
+                yield self._engine.output(
+                    "import", *changes, str(archive), f"{tag}-flat", timeout_sec=_BUILD_SEC, stop=self._stop
+                )
             finally:
                 archive.unlink(missing_ok=True)
                 # The base image keeps its layers. Without a name it is removed together with the base image.
@@ -321,7 +329,7 @@ class Images:
 
     def _wait(self, name: str) -> tuple[int, str, str]:
         """Wait for the end of a container; return its exit code, its stdout, and the end of its stderr."""
-        code = int(self._engine.output("wait", name, timeout_sec=600))
+        code = int(self._engine.output("wait", name, timeout_sec=600, stop=self._stop))
         logs = self._engine.run("logs", name)
         stderr = logs.stderr.text.strip()[-_SHOWN_CHARS:]
         return code, logs.stdout.text.strip(), stderr

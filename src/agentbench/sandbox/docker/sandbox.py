@@ -23,6 +23,7 @@ from agentbench.sandbox.served_sandbox import ServedSandbox, killed_result, oom_
 from agentbench.tree.entry import Entry, FileWrite
 
 _EXIT_SEC = 5.0
+_REPORT_SEC = 30.0
 _KILL_SEC = 30.0
 _KILLED = "137"
 
@@ -174,8 +175,8 @@ class DockerSandbox(ServedSandbox):
     def _how_it_ended(self, why: str) -> Completed | Ending:
         status = self._container.status
         exited = self._has_exited(_EXIT_SEC)
-        # The engine's account of the end follows a moment later, unless the engine is gone.
-        reported = status.died.wait(_EXIT_SEC) and not status.engine_lost
+        # The engine's account of the end follows, after a moment or much later on a busy machine, unless the engine is gone.
+        reported = status.died.wait(_REPORT_SEC if exited else _EXIT_SEC) and not status.engine_lost
         if status.limit_exceeded:
             return killed_result(status.limit_exceeded)
         kills = max(int(status.oom), self._kernel_ooms, self._kernel_oom_kills() or 0)

@@ -16,14 +16,21 @@ from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.layout import INNER_ID
 
 
-def copy_into(engine: Engine, container: str, write: Callable[[IO[bytes]], None], timeout_sec: float = 120.0) -> None:
+def copy_into(
+    engine: Engine,
+    container: str,
+    write: Callable[[IO[bytes]], None],
+    timeout_sec: float = 120.0,
+    stop: threading.Event | None = None,
+) -> None:
     """Extract the tar archive that `write` produces at the root of a container.
 
     Raises:
         SandboxError: the files cannot be read or copied.
+        Interrupted: `stop` was set.
     """
     with _stream(write) as stdin:
-        engine.output("cp", "-", f"{container}:/", stdin=stdin, timeout_sec=timeout_sec)
+        engine.output("cp", "-", f"{container}:/", stdin=stdin, timeout_sec=timeout_sec, stop=stop)
 
 
 @contextlib.contextmanager

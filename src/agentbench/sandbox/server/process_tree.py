@@ -60,6 +60,15 @@ def freeable_kb(pid: int) -> int:
     return total
 
 
+def has_ended(pid: int) -> bool:
+    """Return whether all threads of a process have ended. Only then its memory is free; it is not listed before that."""
+    stat = read_proc(str(pid), "stat")
+    if not stat:
+        return True
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+
+
 def send_signal(pid: int, signal: int) -> bool:
     try:
         posix.kill(pid, signal)

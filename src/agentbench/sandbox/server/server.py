@@ -28,6 +28,7 @@ from agentbench.sandbox.server.exec_observer import ExecObserver, observation_pr
 from agentbench.sandbox.server.job import Job
 from agentbench.sandbox.server.process_tree import (
     freeable_kb,
+    has_ended,
     has_processes,
     job_processes,
     kill_all,
@@ -45,7 +46,7 @@ QUEUE_BYTES = 1 << 20
 """With more unsent output than this, live streams are not read."""
 CHILD_OOM_SCORE = b"800"
 MEMORY_CHECK_SEC = 0.1
-DYING_SEC = 2.0
+DYING_SEC = 5.0
 """How long a killed process may take to free its memory before another is killed."""
 SIGINT, SIGCHLD = 2, 17
 SIGNAL_SET_BYTES, SIGNAL_INFO_BYTES = 128, 128
@@ -94,7 +95,11 @@ class Server:
         self.next_memory_check = 0.0
         self.unreaped = False
         """More children have ended than were collected in one turn."""
-        self.dying = (0, 0.0)
+        self.victim = 0
+        """The process killed for its memory that has not ended yet."""
+        self.victim_until = 0.0
+        self.freed_at = 0.0
+        """When the last victim had ended. What was measured before includes its memory."""
 
     def serve(self) -> None:
         ended_children = block_child_signal()
@@ -113,6 +118,7 @@ class Server:
             if handler:
                 handler(event)
         self.unreaped = reap(self.jobs, GRACE_SEC)
+        self.check_victim()
         now = time.monotonic()
         if self.memory_limit and self.jobs and now >= self.next_memory_check:
             self.check_memory(now)
@@ -159,12 +165,12 @@ class Server:
         """Enforce the memory limit where no cgroup does."""
         self.next_memory_check = now + MEMORY_CHECK_SEC
         if sum(private_bytes(pid) for pid in processes()) > self.memory_limit:
-            self.kill_largest()
+            self.kill_largest(now)
 
-    def kill_largest(self) -> None:
-        """Kill the process that uses most memory, unless the last one killed has not freed its memory yet."""
-        victim, deadline = self.dying
-        if time.monotonic() < deadline and freeable_kb(victim):
+    def kill_largest(self, measured_at: float) -> None:
+        """Kill the process that uses most memory, unless the last one killed had not freed its memory at `measured_at`."""
+        self.check_victim()
+        if self.victim or measured_at < self.freed_at:
             return
         sizes = {pid: freeable_kb(pid) for pid in processes()}
         if not sizes:
@@ -172,9 +178,13 @@ class Server:
         victim = max(sizes, key=lambda pid: sizes[pid])
         owners = [job for job in self.jobs.values() if victim in job_processes(job, self.jobs)]
         if send_signal(victim, 9):
-            self.dying = (victim, time.monotonic() + DYING_SEC)
+            self.victim, self.victim_until = victim, time.monotonic() + DYING_SEC
             for job in owners:
                 job.ooms += 1
+
+    def check_victim(self) -> None:
+        if self.victim and (has_ended(self.victim) or time.monotonic() > self.victim_until):
+            self.victim, self.freed_at = 0, time.monotonic()
 
     def start(self, job: Job) -> None:
         job.cwd = job.cwd or self.workdir
@@ -324,7 +334,7 @@ class Server:
             kill_all(self.jobs)
             self.send([b"count", name, number(len(alive))])
         elif verb == b"kill-largest":
-            self.kill_largest()
+            self.kill_largest(int(rest[0]) / 1e6)
         elif verb == b"write":
             self.write_files(name, rest)
         elif verb == b"stat":

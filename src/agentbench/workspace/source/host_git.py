@@ -8,6 +8,7 @@ credential helpers, prompts, replace objects or templates, uses only the configu
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -91,8 +92,9 @@ _RESOURCE_ERRORS = (
 class HostGit:
     """Runs git with a fixed configuration and environment."""
 
-    def __init__(self, home: Path) -> None:
-        """`home` is a folder of the cache for the configuration file."""
+    def __init__(self, home: Path, stop: threading.Event | None = None) -> None:
+        """`home` is a folder of the cache for the configuration file. When `stop` is set, running commands are killed."""
+        self._stop = stop
         self._config = home / "config"
         with as_workspace_error("cannot write the git configuration"):
             make_folder(home)
@@ -135,6 +137,7 @@ class HostGit:
         Raises:
             WorkspaceError: the host is out of disk space or memory.
             HarnessError: git is not installed.
+            Interrupted: it was stopped.
         """
         location = [f"--git-dir={git_dir}"]
         if work_tree is not None:
@@ -146,6 +149,7 @@ class HostGit:
             stdin=stdin,
             timeout_sec=timeout_sec,
             keep_bytes=64 * MIB,
+            stop=self._stop,
         )
         message = error_text(done)
         if not done.ok and any(sign in message.lower() for sign in _RESOURCE_ERRORS):

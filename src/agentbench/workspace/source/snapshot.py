@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,14 +45,15 @@ class Snapshot:
 class Snapshots:
     """The snapshots in one cache folder, which threads and processes may share."""
 
-    def __init__(self, cache: Path, *, limits: SourceLimits | None = None) -> None:
-        """
+    def __init__(self, cache: Path, *, limits: SourceLimits | None = None, stop: threading.Event | None = None) -> None:
+        """Open the cache. When `stop` is set, running git commands are killed and no further one starts.
+
         Raises:
             WorkspaceError: the cache cannot be used.
         """
         self._store = Store(cache.absolute())
         self._limits = limits or SourceLimits()
-        self._git = HostGit(self._store.folder("git"))
+        self._git = HostGit(self._store.folder("git"), stop)
         self._verified: set[str] = set()
         self._guard = threading.Lock()
 
@@ -65,7 +66,7 @@ class Snapshots:
         """
         repo = loaded.task.repo
         if not isinstance(repo, Repo):
-            return self._empty()
+            return self.empty()
         with as_workspace_error("cannot materialize the base repository"):
             snapshot = self._find_or_create(self._source(repo, loaded), repo.subdir)
         _check_lock(loaded, snapshot)
@@ -76,7 +77,23 @@ class Snapshots:
         with as_workspace_error("cannot read the cache"):
             return Snapshot(self._folder(digest), digest, {"kind": "cache"}) if self._is_intact(digest) else None
 
-    def _empty(self) -> Snapshot:
+    def add(self, digest: str, fill: Callable[[Path], None]) -> Snapshot:
+        """Add a base repository that came from another cache, unless this one has it. `fill` writes its packed folder.
+
+        Raises:
+            WorkspaceError: what was written does not have the digest.
+        """
+        with as_workspace_error("cannot write to the cache"), self._store.lock(f"snapshot-{_hex(digest)}"):
+            if not self._is_intact(digest):
+                with self._store.scratch() as scratch:
+                    snapshot = scratch / "snapshot"
+                    snapshot.mkdir()
+                    fill(snapshot)
+                    self._publish(snapshot, digest, scratch)
+        return Snapshot(self._folder(digest), digest, {"kind": "cache"})
+
+    def empty(self) -> Snapshot:
+        """Return the base repository of a task that has none."""
         folder = self._store.folder("empty")
         with as_workspace_error("cannot write to the cache"):
             make_folder(folder)
@@ -135,6 +152,9 @@ class Snapshots:
         folder.rename(snapshot / "tree")
         seal = {"format": _FORMAT, "digest": digest, "git": _git_digest(snapshot / "tree")}
         (snapshot / "seal.json").write_text(json.dumps(seal, sort_keys=True), encoding="utf-8")
+        self._publish(snapshot, digest, scratch)
+
+    def _publish(self, snapshot: Path, digest: str, scratch: Path) -> None:
         make_readable(snapshot)
         target = self._folder(digest).parent
         if target.exists():  # damaged, otherwise it would have been used
