@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import os
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from agentbench.core.errors import InputError
 from agentbench.record import bundle
 from agentbench.record.audit import verify_run
 from agentbench.record.bundle import is_bundle, open_bundle, write_bundle
+from tests.record.bundles import member, pack
 from tests.record.samples import whole_run
 
 pytestmark = pytest.mark.component
@@ -22,25 +22,6 @@ pytestmark = pytest.mark.component
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def pack(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
-    """Write a bundle with these members and a `run.json`."""
-    data = io.BytesIO()
-    with tarfile.open(mode="w", fileobj=data) as tar:
-        for info, content in (member("run/run.json", b"{}"), *members):
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    path.write_bytes(zstandard.compress(data.getvalue()))
-    return path
-
-
-def member(
-    name: str, content: bytes = b"", kind: bytes = tarfile.REGTYPE, link: str = ""
-) -> tuple[tarfile.TarInfo, bytes]:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, link
-    return info, content
 
 
 def test_bundle_gives_back_the_run(tmp_path: Path) -> None:
@@ -117,6 +98,7 @@ HOSTILE: dict[str, tuple[tuple[tarfile.TarInfo, bytes], ...]] = {
         member("run/tasks/a/repo/dir", kind=tarfile.SYMTYPE, link="other"),
         member("run/tasks/a/repo/dir/evil", b"x"),
     ),
+    "deep folders": (member("run/" + "a/" * 100 + "b", b"x"),),
     "long name": (member("run/" + "a/" * 3000 + "b", b"x"),),
 }
 
@@ -145,7 +127,7 @@ def header_bomb(path: Path) -> Path:
     return pack(path, (info, b""))
 
 
-@pytest.mark.parametrize("make,why", [(bomb, "too many bytes"), (header_bomb, "header is too large")])
+@pytest.mark.parametrize("make,why", [(bomb, r"more than \d+ bytes"), (header_bomb, "header is too large")])
 def test_bomb_is_refused(
     make: Callable[[Path], Path], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +135,17 @@ def test_bomb_is_refused(
     monkeypatch.setattr(bundle, "MAX_RATIO", 1 if make is bomb else 10_000)
     monkeypatch.setattr(bundle, "HEADER_BYTES", 512 * 1024)
     with pytest.raises(InputError, match=why), open_bundle(make(tmp_path / "run.tar.zst")):
+        pass
+
+
+def test_folders_and_free_disk_space_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "MAX_FILES", 50)
+    many = pack(tmp_path / "many.tar.zst", member("run/" + "a/" * 30 + "x"), member("run/" + "b/" * 30 + "x"))
+    with pytest.raises(InputError, match="more than 50 folders"), open_bundle(many):
+        pass
+    small = pack(tmp_path / "small.tar.zst")
+    monkeypatch.setattr(bundle, "MIN_FREE_BYTES", shutil.disk_usage(tmp_path).total)
+    with pytest.raises(InputError, match="expands to more than"), open_bundle(small):
         pass
 
 

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from agentbench.core.errors import RecordError
 from agentbench.core.ids import new_ulid
-from agentbench.vault.age import Protection, Unlock, read_identities
+from agentbench.run.evidence import StoreOptions, create_store
+from agentbench.vault.access_log import append, entry
+from agentbench.vault.age import Unlock, encrypt, new_identity, read_identities
 from agentbench.vault.store import RunStore
 from tests.run.conftest import Ab, Ran
 from tests.run.tasks import make_task
@@ -79,7 +82,9 @@ def test_originals_are_readable_with_the_key_alone(ab: Ab, kept: Path, key: tupl
     patch = get(ab, kept, "--file", "diffs/final.patch", "--key", key[0])
     assert f" api_token = {TOKEN}\n" in patch.stdout
     meta = json.loads((kept / "run.json").read_text())
-    assert meta["evidence"] == {"text": "redacted", "originals": "kept", "recipients": [key[1]]}
+    (store,) = (path for path in (kept.parent / ".vault").iterdir() if path.is_dir())
+    run_key = (store / "recipient").read_text().strip()
+    assert meta["evidence"] == {"text": "redacted", "originals": "kept", "recipients": [key[1]], "run_key": run_key}
     verified = ab("verify", kept)
     assert verified.code == 0
     assert "note: originals are in the restricted store" in verified.stdout
@@ -222,6 +227,11 @@ def test_rotation_replaces_the_keys_and_destruction_ends_access(ab: Ab, kept: Pa
     assert (unexplained.code, "no reason given" in unexplained.stderr) == (2, True)
     assert ab("vault", "destroy", kept, "--reason", "request of the owner", "--by", "ann").code == 0
     assert list((kept.parent / ".vault").glob("*/*")) == []
+    log = kept.parent / ".vault/access.jsonl"
+    aside = log.rename(log.with_name("aside"))
+    replaced = ab("vault", "log", kept)
+    assert (replaced.code, "has no entry about this run" in replaced.stdout) == (1, True)
+    aside.rename(log)
     gone = get(ab, kept, *patch, "--key", "new.key")
     assert gone.code == 2
     assert "destroyed at " in gone.stderr
@@ -247,7 +257,7 @@ def test_rotation_of_all_runs_skips_some_and_can_be_repeated(ab: Ab, key: tuple[
     folder = ab.cwd / "store"
     first, middle, last = (RunStore(folder, new_ulid()) for _ in range(3))
     for store, recipient in ((first, key[1]), (middle, other), (last, key[1])):
-        store.create(Protection((recipient,)))
+        create_store(StoreOptions(str(folder), (recipient,)), store.run_id)
     rotate = ("vault", "rotate", "--all", "--vault", folder, "--to", new, "--reason", "eve left", "--key")
     ran = ab(*rotate, key[0])
     wrong = "the key does not open the originals of this run"
@@ -265,7 +275,96 @@ def test_rotation_of_all_runs_skips_some_and_can_be_repeated(ab: Ab, key: tuple[
     outcomes = {
         store: [entry["outcome"] for entry in logged if entry["run_id"] == store.run_id] for store in (first, middle)
     }
-    assert outcomes == {first: ["granted", "refused", "refused"], middle: ["refused", "refused", "granted"]}
+    assert outcomes == {
+        first: ["granted", "granted", "refused", "refused"],
+        middle: ["granted", "refused", "refused", "granted"],
+    }
+    assert [entry["recipients"] for entry in logged if entry["run_id"] == first.run_id][:2] == [[key[1]], [new]]
+
+
+def _swap_recipient(run: Path) -> None:
+    (_store(run) / "recipient").write_text(new_identity()[1] + "\n")
+
+
+def _swap_store_key(run: Path, recipient: str) -> None:
+    """Replace the whole key pair, protected for the same reader."""
+    identity, public = new_identity()
+    (_store(run) / "recipient").write_text(public + "\n")
+    (_store(run) / "key.age").write_bytes(encrypt(identity.encode(), [recipient]))
+
+
+def test_replaced_public_key_of_the_run_is_noticed(ab: Ab, kept: Path, key: tuple[Path, str]) -> None:
+    swapped = shutil.copytree(kept.parent, ab.cwd / "swapped") / kept.name
+    _swap_recipient(swapped)
+    ran = get(ab, swapped, "--file", "diffs/final.patch", "--key", key[0])
+    assert (ran.code, "recipient was changed" in ran.stderr) == (1, True), ran
+    run_id = json.loads((kept / "run.json").read_text())
+    store = RunStore(swapped.parent / ".vault", run_id["run_id"])
+    with pytest.raises(RecordError, match="originals would be encrypted for another key"):
+        store.attempt(new_ulid(), withhold=False, run_key=run_id["evidence"]["run_key"])
+    paired = shutil.copytree(kept.parent, ab.cwd / "paired") / kept.name
+    _swap_store_key(paired, key[1])
+    ran = get(ab, paired, "--file", "diffs/final.patch", "--key", key[0])
+    assert (ran.code, "another key than the one that run.json names" in ran.stderr) == (1, True), ran
+
+
+def _delete_log(log: Path) -> None:
+    log.unlink()
+
+
+def _replace_log(log: Path) -> None:
+    append(log.parent / "other", entry(action="create", outcome="granted", who="x", reason="x", run_id="R"))
+    (log.parent / "other" / log.name).replace(log)
+
+
+def _edit_log(log: Path) -> None:
+    log.write_bytes(log.read_bytes().replace(b'"reason":"ab run"', b'"reason":"ab rum"'))
+
+
+DAMAGES = {"it was deleted": _delete_log, "it was replaced": _replace_log, "the chain is broken": _edit_log}
+
+
+def test_damaged_access_log_is_noticed_and_can_be_repaired(ab: Ab, kept: Path, key: tuple[Path, str]) -> None:
+    for number, (why, damage) in enumerate(DAMAGES.items()):
+        run = shutil.copytree(kept.parent, ab.cwd / f"copy{number}") / kept.name
+        vault = run.parent / ".vault"
+        damage(vault / "access.jsonl")
+        shown = ab("vault", "log", run)
+        assert (shown.code, shown.stdout.startswith("ALTERED: "), why in shown.stdout) == (1, True, True), shown
+        destroy = ("vault", "destroy", run, "--reason", "request", "--by", "ann")
+        for refused in (get(ab, run, "--file", "diffs/final.patch", "--key", key[0]), ab(*destroy)):
+            assert refused.code in {2, 3}
+            assert "`ab vault repair --reason TEXT`" in refused.stderr
+            assert "ab verify" not in refused.stderr
+        repaired = ab("vault", "repair", "--vault", vault, "--by", "ann", "--reason", "incident 43")
+        assert (repaired.code, "Started a new" in repaired.stderr) == (0, True), repaired
+        assert len(list(vault.glob("access.damaged-*.jsonl"))) == (damage is not _delete_log)
+        assert ab(*destroy).code == 0
+        logged = ab("vault", "log", run, "--json").json["accesses"]
+        assert [access["action"] for access in logged] == ["repair", "destroy"]
+        assert why in ab("vault", "log", "--vault", vault).stdout.splitlines()[0]
+    whole = ("vault", "repair", "--vault", kept.parent / ".vault")
+    assert ab(*whole).code == 2
+    assert "Nothing to repair" in ab(*whole, "--reason", "again").stderr
+
+
+def test_originals_restored_after_destruction_are_refused(ab: Ab, kept: Path, key: tuple[Path, str]) -> None:
+    store = _store(kept)
+    shutil.copytree(store, ab.cwd / "backup")
+    destroy = ("vault", "destroy", kept, "--reason", "request", "--by", "ann")
+    assert ab(*destroy).code == 0
+    assert ab(*destroy).code == 2
+    shutil.copytree(ab.cwd / "backup", store)
+    for ran in (
+        get(ab, kept, "--file", "diffs/final.patch", "--key", key[0]),
+        ab("vault", "rotate", kept, "--key", key[0], "--to", key[1], "--reason", "x"),
+    ):
+        assert (ran.code, ran.stdout) == (2, "")
+        assert "destroyed at " in ran.stderr
+        assert "a copy was restored since then; `ab vault destroy` removes it" in ran.stderr
+    assert "a copy was restored since then" in ab("verify", kept).stdout
+    assert ab(*destroy).code == 0
+    assert not store.exists()
 
 
 def _lines(states: list[str], *stores: RunStore) -> list[str]:
@@ -290,7 +389,7 @@ def test_killed_run_keeps_originals_when_it_is_resumed(ab: Ab, tmp_path: Path, k
     process = slow.start("--vault-recipient", key[1])
     wait_for(lambda: slow.asleep() == 1)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     wait_for(lambda: slow.asleep() == 0)
     (slow.files / "go.sh").write_text(f"{use_secret}echo 42 > answer.txt\n")
     (run,) = slow.out.glob("*__tiny__*")

@@ -13,7 +13,6 @@ from tests.session_state import shared_state
 
 pytestmark = [
     pytest.mark.end_to_end,
-    pytest.mark.timeout(300),
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
 ]
 
@@ -39,5 +38,15 @@ def test_run_is_signed_and_resuming_makes_the_signature_stale(tmp_path: Path, ab
     stale = ab(*verify)
     assert stale.code == 1
     assert stale.stdout.startswith("STALE appended: events.jsonl: the run was continued after it was signed")
-    assert ab("run", "--resume", "runs/latest", "--sign", "ci").code == 0
-    assert ab(*verify).code == 0
+    witnessed = ("--witness", str(tmp_path / "witness"))
+    again = ab("run", "--resume", "runs/latest", "--sign", "ci", *witnessed)
+    assert again.code == 0, again.stderr
+    assert "Entry 1 of the witness log" in again.stderr
+    assert ab(*verify, *witnessed).code == 0
+    assert ab(*run, *witnessed).code == 2  # no key
+    assert ab(*run, *witnessed, env={"AB_SIGNING_KEY": "ci"}).code == 0
+    assert ab("verify", "runs", "--signed-by", "ci", *witnessed).stdout.startswith("VERIFIED: 2 runs, 2 entries")
+    (tmp_path / "witness/witness.jsonl").write_text("{}\n")
+    broken = ab(*run, "--sign", "ci", *witnessed)
+    assert (broken.code, "is broken" in broken.stderr) == (2, True)
+    assert len(list((tmp_path / "runs").glob("*__tiny__*"))) == 2

@@ -94,8 +94,10 @@ def test_reports_name_the_signer_only_with_a_trust_file(tmp_path: Path, ada: Sig
     run = whole_run(tmp_path)
     sign_run(run, ada)
     key_id = ada.public.key_id
-    assert check_signature(run, None).line() == f"signed with {key_id}, not in a trust file"
-    assert check_signature(run, trust_in(eve)).line() == f"signed with {key_id}, which is not in trust"
+    unchecked = f"signature not checked, because no trust file is set; it claims the key {key_id}"
+    assert check_signature(run, None).line() == unchecked
+    foreign = f"signature not trusted: signed with {key_id}, which is not a key of trust"
+    assert check_signature(run, trust_in(eve)).line() == foreign
     assert check_signature(run, trust_in(eve, ada)).line() == "signed by ada, verified"
 
 
@@ -150,15 +152,17 @@ def test_other_registration_does_not_replace_a_signature(tmp_path: Path, ada: Si
     run, registration = whole_run(tmp_path / "runs"), tmp_path / "registration.json"
     registration.write_text("{}")
     first = sign_run(run, ada).read_bytes()
-    with pytest.raises(InputError, match="already signed with no registration, not with this registration:reg"):
+    with pytest.raises(InputError, match="already signed with no registration, not with registration:reg"):
         sign_run(run, eve, registration)
     assert (run / "signature.dsse.json").read_bytes() == first
     (run / "signature.dsse.json").unlink()
     sign_run(run, ada, registration)
     sign_run(run, eve, registration)
     assert state(run, ada) is state(run, eve) is State.VALID
+    with pytest.raises(InputError, match=r"already signed with registration:.*, not with no reg"):
+        sign_run(run, eve)
     registration.write_text("[]")
-    with pytest.raises(InputError, match="already signed with registration:"):
+    with pytest.raises(InputError, match="already signed with another content of registration:"):
         sign_run(run, eve, registration)
     assert state(run, ada) is State.VALID
 
@@ -179,10 +183,62 @@ def test_second_key_does_not_sign_false_claims(tmp_path: Path, ada: SigningKey, 
     from agentbench.signing.statement import PAYLOAD_TYPE, describe_run
 
     run = whole_run(tmp_path)
-    payload = describe_run(run).replace(b'"passed":1', b'"passed":2')
-    (run / "signature.dsse.json").write_bytes(seal(PAYLOAD_TYPE, payload, [eve]).encoded())
-    with pytest.raises(InputError, match="claims something else"):
-        sign_run(run, ada)
+    true = describe_run(run)
+    signed_at = json.loads(true)["predicate"]["signed_at"].encode()
+    head = b'"name":"events.jsonl#head"'
+    planted = {
+        "claims something else": [
+            true.replace(b'"passed":1', b'"passed":2'),
+            true.replace(head, b'"more":1,' + head),
+            true.replace(b'"subject":[', b'"subject":[{"digest":{"sha256":"' + b"0" * 64 + b'"},' + head + b"},"),
+            b" " + true,
+        ],
+        "claims to be signed at": [
+            true.replace(signed_at, b"2020-01-01T00:00:00+00:00"),
+            true.replace(signed_at, b"x"),
+        ],
+        "has no version": [true.replace(b'"signed_with":"', b'"signed_with":"Ada approves ')],
+        "already signed with registration:": [
+            true.replace(b'"registration":null', b'"registration":{"digest":{},"name":"registration:x"}')
+        ],
+    }
+    for why, payloads in planted.items():
+        for payload in payloads:
+            assert payload != true
+            (run / "signature.dsse.json").write_bytes(seal(PAYLOAD_TYPE, payload, [eve]).encoded())
+            with pytest.raises(InputError, match=why):
+                sign_run(run, ada)
+    (run / "signature.dsse.json").write_bytes(seal(PAYLOAD_TYPE, true, [eve]).encoded())
+    sign_run(run, ada)
+    assert state(run, ada) is State.VALID
+
+
+def test_signature_of_a_deletion_that_did_not_happen_is_reported(tmp_path: Path, ada: SigningKey) -> None:
+    path = whole_run(tmp_path)
+    sign_run(path, ada)
+    reduce_run(path, approved_by="ada", reason="old")
+    sign_run(path, ada)
+    stray = (path / "retention.dsse.json").read_bytes()
+    run = RunDirectory.open(path, writable=True)
+    attempt(run, "later")
+    run.close()
+    sign_run(path, ada)
+    assert state(path, ada) is State.VALID
+    (path / "retention.dsse.json").write_bytes(stray)
+    check = verify_signature(path, trust_in(ada))
+    assert check.state is State.ALTERED
+    assert str(check.problems[0]).startswith("appended: retention.dsse.json: no evidence was deleted after")
+
+
+def test_symbolic_links_are_reported_and_not_signed(tmp_path: Path, ada: SigningKey) -> None:
+    for number, name in enumerate(("events.jsonl", "tasks", "tasks/other/events.jsonl", "rules")):
+        run = whole_run(tmp_path / str(number))
+        target = tmp_path / f"target{number}"
+        (run / "rules").mkdir()
+        (run / name).rename(target)
+        (run / name).symlink_to(target)
+        with pytest.raises(InputError, match=f"changed: {name}: is a symbolic link"):
+            sign_run(run, ada)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,15 @@ from click.testing import CliRunner
 from agentbench.cli.sign import command as sign
 from agentbench.cli.verify import command as verify
 from agentbench.core.errors import InputError
+from agentbench.record import find_run, naming
+from agentbench.record.bundle import write_bundle
 from agentbench.record.run_directory import RunDirectory
 from agentbench.signing import git_witness
 from agentbench.signing.keys import SigningKey, load_signing_key
+from agentbench.signing.run_signature import sign_run
 from agentbench.signing.trust import read_trust
 from agentbench.signing.witness import open_witness, witness_run
+from tests.record.bundles import member, pack
 from tests.record.samples import attempt, whole_run
 
 pytestmark = pytest.mark.component
@@ -116,7 +120,7 @@ def test_entries_of_other_keys_are_not_trusted(tmp_path: Path, keys: Path, ada: 
     witness_run(place, run, eve)
     problem = open_witness(place, read_trust("ada", keys)).problem
     assert problem is not None
-    assert "no key of ada signed the entry" in problem.message
+    assert "the entry is not signed with the key ada (SHA256:" in problem.message
 
 
 def test_verify_without_signed_by_uses_the_trust_file_for_the_log(
@@ -135,7 +139,7 @@ def test_verify_without_signed_by_uses_the_trust_file_for_the_log(
     for target in (run, runs):
         refused = CliRunner().invoke(verify, [str(target), "--witness", str(place)])
         assert refused.exit_code == 1
-        assert f"no key of {trust} signed the entry" in refused.output
+        assert f"the entry is not signed with a key of {trust}" in refused.output
         assert "not authenticated" not in refused.output
 
 
@@ -233,3 +237,128 @@ def test_processes_that_append_at_once_lose_nothing(
     log = open_witness(place, read_trust("ada", keys))
     assert log.problem is None
     assert [entry.seq for entry in log.entries] == list(range(1, 9))
+
+
+def test_bundles_of_a_folder_are_verified_and_copies_count_once(tmp_path: Path, ada: SigningKey) -> None:
+    runs, place = tmp_path / "runs", tmp_path / "witness"
+    paths = [whole_run(runs) for _ in range(2)]
+    assert CliRunner().invoke(sign, [*map(str, paths), "--key", "ada", "--witness", str(place)]).exit_code == 0
+    write_bundle(paths[0], runs / "first.tar.zst")
+    shutil.rmtree(paths[0])
+    (runs / "notes.txt").write_text("not a run")
+    check = [str(runs), "--signed-by", "ada", "--witness", str(place)]
+    assert CliRunner().invoke(verify, check).output == "VERIFIED: 2 runs, 2 entries in the witness log, none missing\n"
+
+    shutil.copytree(paths[1], runs / "copy")
+    write_bundle(paths[1], runs / "second.tar.zst")
+    done = CliRunner().invoke(verify, check)
+    assert done.exit_code == 0
+    assert done.output.splitlines()[0] == "VERIFIED: 2 runs, 2 entries in the witness log, none missing"
+    assert done.output.count("and counts once") == 2
+
+    pack(runs / "unsafe.tar.zst", member("../evil"))
+    (runs / "copy/tasks/other/diffs/final.patch").write_bytes(b"")
+    done = CliRunner().invoke(verify, check)
+    assert done.exit_code == 1
+    assert "changed: copy/tasks/other/diffs/final.patch: " in done.output
+    assert "unsafe.tar.zst is not a safe bundle: " in done.output
+    assert "is missing" not in done.output
+
+
+def test_large_run_json_and_large_folders_are_not_read(
+    tmp_path: Path, ada: SigningKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, place = tmp_path / "runs", tmp_path / "witness"
+    witness_run(place, whole_run(runs), ada)
+    monkeypatch.setattr(naming, "MAX_RUN_JSON", 10)
+    done = CliRunner().invoke(verify, [str(runs), "--witness", str(place)])
+    assert done.exit_code == 1
+    assert "is missing: entry 1" in done.output
+    monkeypatch.setattr(find_run, "MAX_ENTRIES", 0)
+    refused = CliRunner().invoke(verify, [str(runs), "--witness", str(place)]).exception
+    assert isinstance(refused, InputError)
+    assert "has more than 0 entries" in refused.message
+
+
+def test_hostile_repository_executes_nothing(tmp_path: Path, keys: Path, ada: SigningKey) -> None:
+    run, place = whole_run(tmp_path / "runs"), repository(tmp_path / "witness")
+    witness_run(place, run, ada)
+    executed = tmp_path / "executed"
+    evil = tmp_path / "evil.sh"
+    evil.write_text(f"#!/bin/sh\ntouch {executed}\n")
+    evil.chmod(0o755)
+    for hook in ("reference-transaction", "post-commit", "post-index-change", "fsmonitor-watchman"):
+        shutil.copy(evil, place / ".git/hooks" / hook)
+    included = tmp_path / "included"
+    included.write_text(f"[core]\n\tfsmonitor = {evil}\n\tsshCommand = {evil}\n\thooksPath = {place}/.git/hooks\n")
+    remote = tmp_path / "remote"
+    subprocess.run(["git", "clone", "-q", "--bare", place, remote], check=True)
+    with (place / ".git/config").open("a") as config:
+        config.write(f"[include]\n\tpath = {included}\n[core]\n\tpager = {evil}\n\talternateRefsCommand = {evil}\n")
+        config.write(
+            f"[extensions]\n\tpartialClone = origin\n[gpg]\n\tprogram = {evil}\n[log]\n\tshowSignature = true\n"
+        )
+        config.write(f'[remote "origin"]\n\turl = {remote}\n\tuploadpack = {evil}\n\tpromisor = true\n')
+        config.write(f'[filter "x"]\n\tclean = {evil}\n\tsmudge = {evil}\n')
+    (place / ".git/info/attributes").write_text("* filter=x\n")
+    trust = read_trust("ada", keys)
+    assert open_witness(place, trust).problem is None
+    assert witness_run(place, run, ada).seq == 2
+    # A missing object makes git fetch it from a promisor remote, with the program that `uploadpack` names.
+    shutil.rmtree(place / ".git/objects")
+    (place / ".git/objects").mkdir()
+    with pytest.raises(InputError, match="git "):
+        open_witness(place, trust)
+    assert not executed.exists()
+
+
+def test_runs_are_signed_all_or_none(tmp_path: Path, ada: SigningKey) -> None:
+    good, bad, place = whole_run(tmp_path / "a"), whole_run(tmp_path / "b"), tmp_path / "witness"
+    (bad / "tasks/other/diffs/final.patch").write_bytes(b"")
+    arguments = [str(good), str(bad), "--key", "ada", "--witness", str(place)]
+    refused = CliRunner().invoke(sign, arguments).exception
+    assert isinstance(refused, InputError)
+    assert "does not verify" in refused.message
+    assert refused.remedy.startswith("none of the 2 runs was signed; ")
+    assert not (good / "signature.dsse.json").exists()
+    assert not place.exists()
+    place.mkdir()
+    (place / "witness.jsonl").write_bytes(b"{}\n")
+    broken = CliRunner().invoke(sign, [str(good), "--key", "ada", "--witness", str(place)]).exception
+    assert isinstance(broken, InputError)
+    assert "is broken" in broken.message
+    assert not (good / "signature.dsse.json").exists()
+    twice = CliRunner().invoke(sign, [str(good), str(good), "--key", "ada"])
+    assert twice.output.count("Signed ") == 1
+
+
+def test_signature_is_called_not_checked_without_a_key(
+    tmp_path: Path, ada: SigningKey, eve: SigningKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = whole_run(tmp_path / "runs")
+    sign_run(run, ada)
+    done = CliRunner().invoke(verify, [str(run)])
+    assert done.exit_code == 0
+    first, second = done.output.splitlines()[:2]
+    assert first == "VERIFIED: 3 attempts, 50 events, 3 verdicts recomputed"
+    assert second.startswith("  signature not checked, because no trust file is set; it claims the key SHA256:")
+    assert second.endswith("; check it with --signed-by KEY")
+    trust = tmp_path / "trust.yaml"
+    trust.write_text(f"keys: [{{name: Eve, key: {eve.public.text}}}]")
+    monkeypatch.setenv("AB_TRUST", str(trust))
+    untrusted = CliRunner().invoke(verify, [str(run)])
+    assert untrusted.exit_code == 0
+    assert untrusted.output.splitlines()[1].startswith("  signature not trusted: signed with SHA256:")
+    monkeypatch.setenv("AB_TRUST", str(tmp_path / "nothing.yaml"))
+    missing = CliRunner().invoke(verify, [str(run)]).exception
+    assert isinstance(missing, InputError)
+    assert missing.message == f"AB_TRUST names {tmp_path}/nothing.yaml, which does not exist"
+
+
+def test_pilot_files_in_a_run_do_not_change_what_is_verified(tmp_path: Path, ada: SigningKey) -> None:
+    run = whole_run(tmp_path)
+    sign_run(run, ada)
+    (run / "pilot.yaml").write_text("")
+    done = CliRunner().invoke(verify, [str(run), "--signed-by", "ada"])
+    assert done.exit_code == 1
+    assert done.output.startswith("ALTERED appended: pilot.yaml: was added after the run was signed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,10 @@ import click
 from agentbench.cli.options import FILE, FOLDER, RUN, json_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from agentbench.signing.keys import SigningKey
+    from agentbench.signing.run_signature import PreparedSignature
 
 EPILOG = """\b
 Examples:
@@ -23,7 +25,7 @@ Examples:
 
 The run is verified first. The signature is RUN/signature.dsse.json: a DSSE envelope around an in-toto statement, which covers
 the head of the run's chain and so every file. Check it with `ab verify RUN --signed-by PUBLIC_KEY`. A second key signs the same
-statement. Continuing or retrying the run makes the signature stale; sign again afterwards.
+statement, made again from the run. If one of several runs cannot be signed, none is. Continuing or retrying the run makes the signature stale; sign again afterwards.
 """
 
 
@@ -40,42 +42,88 @@ def command(
     from agentbench.cli.keys import signing_key
 
     signer = signing_key(key)
-    signed = sign_runs(runs, signer, registration=registration)
-    if witness is not None:
-        _append_to_witness(witness, runs, signer)
+    signed = sign_runs(runs, signer, registration=registration, witness=witness)
     if as_json:
         click.echo(json.dumps({"signed": signed}, indent=2))
         return
     for run in signed:
         click.echo(f"Signed {run['run_dir']} with {run['name']} ({run['key_id']})")
         click.echo(f"  head {run['head']}")
+        if run["also_signed_by"]:
+            click.echo(f"  the statement is also signed with {run['also_signed_by']}")
 
 
-def sign_runs(runs: Sequence[Path], key: SigningKey, registration: Path | None = None) -> list[dict[str, str]]:
-    """Sign runs and describe each signature."""
-    from agentbench.record.attempt_folder import EVENTS
+def sign_runs(
+    runs: Sequence[Path], key: SigningKey, registration: Path | None = None, witness: Path | None = None
+) -> list[dict[str, str]]:
+    """Sign runs, append them to the witness log, and describe each signature. If one cannot be signed, none is.
+
+    Raises:
+        InputError: a run does not verify, or cannot be signed; or the witness log is broken.
+        RecordError: a file cannot be read or written; the message says which runs were signed.
+    """
     from agentbench.reports.run_audit import audit_run
-    from agentbench.signing.run_signature import sign_run
-    from agentbench.trace.log import tail
+    from agentbench.signing.run_signature import prepare_signature
+    from agentbench.signing.witness import require_sound
 
-    signed = []
-    for run in runs:
-        file = sign_run(run, key, registration, audit=audit_run)
+    runs = _distinct(runs)
+    if witness is not None:
+        require_sound(witness)
+    prepared = [_prepared(run, runs, lambda run: prepare_signature(run, registration, audit=audit_run)) for run in runs]
+    signed: list[dict[str, str]] = []
+    for signature in prepared:
+        with _naming_signed(signed):
+            file = signature.sign(key)
+            if witness is not None:
+                _append_to_witness(witness, signature.run, key)
         signed.append(
             {
-                "run_dir": str(run),
+                "run_dir": str(signature.run),
                 "signature": file.name,
                 "name": key.public.name,
                 "key_id": key.public.key_id,
-                "head": tail(run / EVENTS).head,
+                "head": signature.head,
+                "also_signed_by": signature.other_signers(key),
             }
         )
     return signed
 
 
-def _append_to_witness(place: Path, runs: Sequence[Path], key: SigningKey) -> None:
+def _distinct(runs: Sequence[Path]) -> list[Path]:
+    return list({run.resolve(): run for run in runs}.values())
+
+
+def _prepared(run: Path, runs: Sequence[Path], prepare: Callable[[Path], PreparedSignature]) -> PreparedSignature:
+    """
+    Raises:
+        InputError: the run cannot be signed. If there are others, the message says that none was signed.
+    """
+    from agentbench.core.errors import InputError
+
+    try:
+        return prepare(run)
+    except InputError as error:
+        if len(runs) == 1:
+            raise
+        others = f"none of the {len(runs)} runs was signed"
+        raise InputError(error.message, remedy=f"{others}; {error.remedy}" if error.remedy else others) from None
+
+
+@contextmanager
+def _naming_signed(signed: Sequence[Mapping[str, str]]) -> Iterator[None]:
+    """Say in an error which runs were signed before it."""
+    from agentbench.core.errors import AgentBenchError
+
+    try:
+        yield
+    except AgentBenchError:
+        for run in signed:
+            click.echo(f"Signed {run['run_dir']} before the error.", err=True)
+        raise
+
+
+def _append_to_witness(place: Path, run: Path, key: SigningKey) -> None:
     from agentbench.signing.witness import witness_run
 
-    for run in runs:
-        entry = witness_run(place, run, key)
-        click.echo(f"Entry {entry.seq} of the witness log {place}: {entry.name}", err=True)
+    entry = witness_run(place, run, key)
+    click.echo(f"Entry {entry.seq} of the witness log {place}: {entry.name}", err=True)

@@ -25,6 +25,7 @@ Examples:
   ab vault log latest
   ab vault rotate --all --key old.key --to age1… --reason "yearly rotation"
   ab vault destroy latest --reason "the owner asked" --by ann
+  ab vault repair --reason "log deleted, see incident 43"
 
 The store is $AB_VAULT, or the folder .vault beside the run directory.
 """
@@ -104,28 +105,31 @@ def show_log(run: Path | None, vault: Path | None, as_json: bool) -> None:
     """List every access to the store, or to the originals of one run. Exit 1 if the log was changed."""
     from agentbench.core.errors import RecordError
     from agentbench.record.find_run import RUNS, run_id
+    from agentbench.run.originals import keeps_originals
     from agentbench.trace.events import VaultAccess
-    from agentbench.vault.access_log import accesses, head
+    from agentbench.vault.access_log import accesses, head, require_known
     from agentbench.vault.store import store_folder
 
     folder = vault or store_folder(run.absolute().parent if run else RUNS)
     wanted = run_id(run) if run else None
     try:
-        last, problem = head(folder), ""
+        last, problem, remedy = head(folder), "", ""
+        if run is not None and folder.is_dir() and keeps_originals(run):
+            require_known(folder, run_id(run))
         found = [
             (event.seq, event.payload)
             for event in accesses(folder)
             if isinstance(event.payload, VaultAccess) and wanted in {None, event.payload.run_id}
         ]
     except RecordError as error:
-        last, problem, found = "", error.message, []
+        last, problem, remedy, found = "", error.message, error.remedy, []
     if as_json:
         rows = [{"number": number, **access.model_dump()} for number, access in found]
         click.echo(
             json.dumps({"vault": str(folder), "head": last, "altered": problem or None, "accesses": rows}, indent=2)
         )
     elif problem:
-        click.echo(f"ALTERED: {problem}")
+        click.echo(f"ALTERED: {problem}\n  {remedy}")
     else:
         click.echo("\n".join([*(_line(number, access) for number, access in found), f"head {last or 'none'}"]))
     if problem:
@@ -204,7 +208,7 @@ def _rotate(store: RunStore, access: Access, unlock: Unlock, protection: Protect
         refuse(store, access, error.message)
     except RecordError as error:
         refuse(store, access, error.message)
-    log(store, access, "granted")
+    log(store, access, "granted", recipients=protection.recipients)
     store.rotate(unlock, protection)
     return "rotated"
 
@@ -224,6 +228,29 @@ def destroy(run: Path, reason: str, who: str | None, vault: Path | None) -> None
     log(store, access, "granted")
     store.destroy()
     click.echo(f"Destroyed the originals of {run.name}.", err=True)
+
+
+@command.command(epilog=EPILOG)
+@click.option("--reason", default="", help="Why; recorded in the new access log.")
+@click.option("--by", "who", help="Who; recorded in the new access log [default: your user name].")
+@vault_option
+def repair(reason: str, who: str | None, vault: Path | None) -> None:
+    """Set a damaged access log aside and start a new one, which says so. Nothing can be read or destroyed before."""
+    from agentbench.core.errors import InputError
+    from agentbench.record.find_run import RUNS
+    from agentbench.run.evidence import user_name
+    from agentbench.vault.access_log import LOG
+    from agentbench.vault.access_log import repair as repair_log
+    from agentbench.vault.store import store_folder
+
+    folder = vault or store_folder(RUNS)
+    if not folder.is_dir():
+        raise InputError(f"{folder} does not exist", remedy="name the store with --vault or $AB_VAULT")
+    name = user_name() if who is None else who
+    if not reason.strip() or not name.strip():
+        raise InputError("no reason given" if not reason.strip() else "no name given", remedy="give --reason and --by")
+    damage = repair_log(folder, who=name, reason=reason)
+    click.echo(f"Started a new {folder / LOG}: {damage}." if damage else "Nothing to repair.", err=True)
 
 
 def open_originals(run: Path, action: Action, key: Path | None) -> OriginalsReader:
@@ -322,6 +349,8 @@ def _line(number: int, access: VaultAccess) -> str:
 
     what = f" {access.place}" if access.place else ""
     why = f": {access.why}" if access.why else ""
+    readers = f", readable for {', '.join(access.recipients)}" if access.recipients else ""
+    of_run = f" of {access.run_id}" if access.run_id else ""
     return printable(
-        f"{number} {access.at} {access.outcome} {access.action}{what} of {access.run_id} by {access.who} ({access.reason}){why}"
+        f"{number} {access.at} {access.outcome} {access.action}{what}{of_run} by {access.who} ({access.reason}){readers}{why}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -51,23 +52,20 @@ def command(
 ) -> None:
     """Verify every hash chain, digest and verdict of a run directory, and its signature; or a whole pilot.
 
-    With --witness, RUN may be a folder of runs [default: artifacts/runs]: then no run of the log may be missing.
+    With --witness, RUN may be a folder of runs and bundles [default: artifacts/runs]: then no run of the log may be missing.
     """
     if run is None and witness is None:
         raise click.UsageError("Give a run, such as `latest`.")
-    if run is not None and (run / "pilot.yaml").is_file():
-        from agentbench.cli.verify_pilot import verify_pilot_folder
-
-        if signed_by is not None or witness is not None or expect_head is not None:
-            raise click.UsageError("--expect-head, --signed-by and --witness are for one run; a pilot has several.")
-        text, ok = verify_pilot_folder(run, as_json=as_json)
-        click.echo(text)
-        if not ok:
-            raise click.exceptions.Exit(1)
-        return
     required = signed_by is not None
     trust = _trust(signed_by)
-    if witness is not None and (run is None or _is_folder_of_runs(run)):
+    if run is not None and _is_pilot(run):
+        from agentbench.cli.verify_pilot import verify_pilot_folder
+
+        if witness is not None or expect_head is not None:
+            msg = f"--expect-head and --witness are for runs; those of this pilot are in {run / 'runs'}."
+            raise click.UsageError(msg)
+        text, ok = verify_pilot_folder(run, trust, signature_required=required, as_json=as_json)
+    elif witness is not None and (run is None or _is_folder_of_runs(run)):
         from agentbench.cli.verify_runs import verify_runs
 
         if expect_head is not None:
@@ -135,10 +133,13 @@ def verify(
     if witness is None:
         return Verification(report, signature)
     from agentbench.signing.witness import open_witness, witness_problems
+    from agentbench.trace.verify import Problem
 
     if trust is None:
         report = replace(report, notes=(*report.notes, UNAUTHENTICATED))
-    return Verification(report, signature, tuple(witness_problems(open_witness(witness, trust), [run])))
+    log = open_witness(witness, trust)
+    found = [Problem(item.kind, given_path(run).name, item.message) for item in witness_problems(log, run)]
+    return Verification(report, signature, (*filter(None, [log.problem]), *found))
 
 
 def _trust(signed_by: str | None) -> Trust | None:
@@ -149,9 +150,18 @@ def _trust(signed_by: str | None) -> Trust | None:
     return default_trust() if signed_by is None else read_trust(signed_by, keys_folder())
 
 
+def _is_run(folder: Path) -> bool:
+    """Return whether a folder has a file of a run, whatever else was copied into it."""
+    return any(os.path.lexists(folder / name) for name in ("run.json", "events.jsonl", "attempts.jsonl"))
+
+
+def _is_pilot(folder: Path) -> bool:
+    return (folder / "pilot.yaml").is_file() and not _is_run(folder)
+
+
 def _is_folder_of_runs(folder: Path) -> bool:
     """Return whether this is a folder that can contain runs. All of them may have been removed."""
-    return folder.is_dir() and not (folder / "run.json").exists() and not (folder / "events.jsonl").exists()
+    return folder.is_dir() and not _is_run(folder)
 
 
 def _with_store_note(report: RunReport) -> RunReport:
@@ -200,7 +210,7 @@ def _signature_lines(signature: SignatureCheck) -> list[str]:
     if signature.statement is None:
         return []
     if not signature.ok:
-        return [] if signature.problems else [f"  {signature.line()}"]
+        return [] if signature.problems else [f"  {signature.line()}; check it with --signed-by KEY"]
     predicate = signature.statement.predicate
     lines = [f"  signed by {signature.signer} at {predicate.signed_at}"]
     if signature.reduced_by:

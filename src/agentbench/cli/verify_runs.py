@@ -1,17 +1,54 @@
-"""`ab verify FOLDER --witness LOG`: verify all runs of a folder, and find those that the witness log has and the folder lacks."""
+"""`ab verify FOLDER --witness LOG`: verify all runs of a folder, and find those that only the witness log has."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentbench.cli.verify import UNAUTHENTICATED, verify
-from agentbench.core.errors import InputError
+from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.core.text import printable
-from agentbench.record.find_run import RUNS, run_directories
+from agentbench.record.bundle import open_bundle
+from agentbench.record.find_run import RUNS, bundles, run_directories, run_id
 from agentbench.signing.trust import Trust
-from agentbench.signing.witness import missing_runs, open_witness, witness_problems
+from agentbench.signing.witness import WitnessLog, missing_runs, open_witness, witness_problems
 from agentbench.trace.verify import Problem
+
+
+@dataclass(slots=True)
+class _Folder:
+    """The runs of a folder, verified one by one. A copy of a run is verified too, and counted once."""
+
+    log: WitnessLog
+    trust: Trust | None
+    signature_required: bool
+    names: dict[str, str] = field(default_factory=dict)
+    """Name of each run by its id."""
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def verify(self, run: Path, name: str) -> None:
+        # A run without an id is not a copy of another.
+        first = self.names.setdefault(run_id(run) or name, name)
+        if first != name:
+            self.notes.append(f"{name} is a copy of {first} and counts once")
+        found = [*witness_problems(self.log, run), *self._own_problems(run)]
+        self.problems += [Problem(item.kind, f"{name}/{item.place}".rstrip("/"), item.message) for item in found]
+
+    def verify_bundle(self, path: Path) -> None:
+        try:
+            with open_bundle(path) as run:
+                self.verify(run, path.name)
+        except AgentBenchError as error:
+            self.problems.append(Problem("changed", path.name, error.message))
+
+    def _own_problems(self, run: Path) -> Sequence[Problem]:
+        try:
+            return verify(run, self.trust, signature_required=self.signature_required).problems
+        except AgentBenchError as error:
+            return (Problem("changed", "", error.message),)
 
 
 def verify_runs(
@@ -22,18 +59,22 @@ def verify_runs(
     Raises:
         InputError: there are no runs, and the log is empty.
     """
-    runs = run_directories(folder or RUNS)
     log = open_witness(witness, trust)
-    if not runs and not log.entries and not log.problem:
+    checked = _Folder(log, trust, signature_required)
+    for path in run_directories(folder or RUNS):
+        checked.verify(path, path.name)
+    for path in bundles(folder or RUNS):
+        checked.verify_bundle(path)
+    if not checked.names and not checked.problems and not log.entries and not log.problem:
         msg = f"nothing to verify: no runs in {folder or RUNS}, no entries in the witness log {witness}"
         raise InputError(msg, remedy="give the folder that contains the runs")
-    problems = [*missing_runs(log, runs), *witness_problems(log, runs)]
-    for run in runs:
-        problems += [
-            Problem(problem.kind, f"{run.name}/{problem.place}", problem.message)
-            for problem in verify(run, trust, signature_required=signature_required).problems
-        ]
-    notes = [] if trust else [UNAUTHENTICATED]
+    problems = [
+        *filter(None, [log.problem]),
+        *missing_runs(log, set(checked.names)),
+        *checked.problems,
+    ]
+    runs = list(checked.names)
+    notes = ([] if trust else [UNAUTHENTICATED]) + checked.notes
     if as_json:
         value = {
             "ok": not problems,

@@ -19,13 +19,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentbench.core.canonical import CanonicalError, Json, parse_canonical, sha256_hex
+from agentbench.core.cpu_budget import CpuBudget, CpuBudgetSpent
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import RunStatus
-from agentbench.policy.monitor_rules import RuleSet
+from agentbench.policy.monitor_rules import RuleSet, published_rules
 from agentbench.record.attempt_folder import (
     EVENTS,
     FILES,
@@ -53,6 +55,7 @@ from agentbench.tree.limits import TreeTooLarge
 Recompute = Callable[[Iterable[Event], Manifest, AttemptRecord, StoredEvidence], Recomputed]
 """Recomputes the verdict and the decisions of breakers, and returns how the record and the log differ from them."""
 
+SYMLINK = "is a symbolic link; a run has only files and folders"
 _TASK_DIR = re.compile(r"tasks/[A-Za-z0-9][A-Za-z0-9._-]{0,127}(@r[0-9]+(a[0-9]+)?)?")
 _BLOB = re.compile(rb'"blob":"([0-9a-f]{64})"')
 """A blob reference in a payload. Inside a JSON string the quotes would be escaped."""
@@ -112,6 +115,8 @@ class AuditTerms:
     recompute: Recompute | None
     rules: Callable[[str], RuleSet | None] = lambda _name: None
     """Returns the monitor rules that the run stores, by digest."""
+    budget: CpuBudget | None = None
+    """CPU time for rules that this version did not publish: their patterns may be made to take very long."""
     reduced: bool = False
     """The run's chain records that bulky evidence was deleted."""
 
@@ -163,10 +168,27 @@ class _AttemptAuditor:
         if recompute and manifest and not self.result.problems:
             self.result.recomputed = 1
             stored = StoredEvidence(self._blob_text, self.terms.rules, self._missing_text(manifest))
-            recomputed = recompute(read_events(self.folder / EVENTS), manifest, self.record, stored)
+            try:
+                with self._cpu_limit(manifest):
+                    recomputed = recompute(read_events(self.folder / EVENTS), manifest, self.record, stored)
+            except CpuBudgetSpent:
+                self._report_slow_rules()
+                return
             self.result.skipped = recomputed.skipped
             for difference in recomputed.differences:
                 self.report("inconsistent", EVENTS, f"differs from the recomputed decision: {difference}")
+
+    def _cpu_limit(self, manifest: Manifest) -> AbstractContextManager[None]:
+        guard, budget = manifest.protocol_manifest.planned.guard, self.terms.budget
+        if budget is None or guard is None or guard.monitors == published_rules().digest:
+            return nullcontext()
+        return budget.spend()
+
+    def _report_slow_rules(self) -> None:
+        self.result.recomputed = 0
+        seconds = self.terms.budget.seconds if self.terms.budget else 0
+        message = f"the rules that the run stores need more than {seconds:.0f} s of CPU time: not rules of any version"
+        self.report("inconsistent", EVENTS, message)
 
     def _missing_text(self, manifest: Manifest) -> str:
         """Return why the text that breakers and monitors saw is not in the folder; empty if it is."""
@@ -181,6 +203,9 @@ class _AttemptAuditor:
     def _check_log(self) -> bool:
         """Check the chain, its closing record and the run's seal. Return whether the log can be trusted."""
         path = self.folder / EVENTS
+        if path.is_symlink():
+            self.report("changed", EVENTS, SYMLINK)
+            return False
         if not path.is_file():
             self.report("removed", EVENTS, "the attempt's log is missing")
             return False

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Literal
 
 from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, sha256_hex
+from agentbench.core.cpu_budget import CpuBudget
 from agentbench.core.errors import InputError, RecordError
-from agentbench.record.attempt_audit import AttemptAudit, AuditTerms, Recompute, audit_attempt
+from agentbench.record.attempt_audit import SYMLINK, AttemptAudit, AuditTerms, Recompute, audit_attempt
 from agentbench.record.attempt_folder import EVENTS, content
 from agentbench.record.kept_rules import RULES, kept_rules, name_matches_content
 from agentbench.record.naming import ATTEMPTS, RUN_JSON, SIGNATURES
@@ -40,6 +41,8 @@ from agentbench.trace.events import (
 )
 from agentbench.trace.verify import ChainReport, Kind, Problem, check_chain
 
+RULES_CPU_SEC = 60
+"""CPU time for stored rules of other versions, and one more second for every attempt."""
 Decision = Literal["verified", "altered", "incomplete"]
 
 
@@ -129,6 +132,7 @@ class _RunAuditor:
         if not (self.path / EVENTS).is_file():
             self._problem("removed", EVENTS, "the run's log is missing")
             return self._report("")
+        self._check_links()
         log = _read_run_log(self.path)
         self._count(log.chain)
         self._check_run_json(log)
@@ -137,7 +141,8 @@ class _RunAuditor:
         self._check_order(log, lines)
         self._check_finality(lines)
         # All attempts share the rules: read and compile them once.
-        full = AuditTerms(self.recompute, cache(partial(kept_rules, self.path)))
+        budget = CpuBudget(RULES_CPU_SEC + len(log.sealed))
+        full = AuditTerms(self.recompute, cache(partial(kept_rules, self.path)), budget)
         minimal = replace(full, reduced=True)
         for attempt_id, sealed in log.sealed.items():
             self._check_attempt(sealed, lines.get(attempt_id), minimal if attempt_id in log.minimal else full)
@@ -187,6 +192,12 @@ class _RunAuditor:
     def _count(self, chain: ChainReport) -> None:
         self.counts["events"] += chain.events
         self.counts["bytes"] += chain.size
+
+    def _check_links(self) -> None:
+        """Report symbolic links in the run directory itself. Their targets could be changed without changing the run."""
+        for entry in sorted(self.path.iterdir()):
+            if entry.is_symlink():
+                self._problem("changed", entry.name, SYMLINK)
 
     def _check_run_json(self, log: _RunLog) -> None:
         data = content(self.path / RUN_JSON)

@@ -35,6 +35,9 @@ FREE_BYTES = 64 * 1024**2
 HEADER_BYTES = 4 * 1024**2
 MAX_WINDOW = 128 * 1024**2
 MAX_NAME = 4096
+MAX_DEPTH = 100
+MIN_FREE_BYTES = 256 * 1024**2
+"""Disk space that reading a bundle leaves free."""
 _CHUNK = 1 << 20
 
 
@@ -131,7 +134,8 @@ def _unpack(path: Path, folder: Path) -> Path:
         raise InputError(f"{path} is neither a run directory nor a bundle")
     try:
         with path.open("rb") as file:
-            limit = min(MAX_BYTES, FREE_BYTES + MAX_RATIO * os.fstat(file.fileno()).st_size)
+            free = shutil.disk_usage(folder).free - MIN_FREE_BYTES
+            limit = min(MAX_BYTES, FREE_BYTES + MAX_RATIO * os.fstat(file.fileno()).st_size, free)
             stream = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).stream_reader(file, closefd=False)
             reader = _LimitedReader(stream, limit)
             with tarfile.open(mode="r|", fileobj=cast("IO[bytes]", reader)) as tar:
@@ -158,6 +162,7 @@ class _LimitedReader:
 
     def __init__(self, source: _Readable, limit: int) -> None:
         self._source = source
+        self._limit = limit
         self._left = limit
         self._total = 0
         self.header_left: int | None = None
@@ -167,7 +172,7 @@ class _LimitedReader:
         self._left -= len(data)
         self._total += len(data)
         if self._left < 0:
-            raise _Refused("it expands to too many bytes")
+            raise _Refused(f"it expands to more than {self._limit} bytes")
         if self.header_left is not None:
             self.header_left -= len(data)
             if self.header_left < 0:
@@ -192,6 +197,7 @@ class _Unpacker:
         self._reader = reader
         self._root = ""
         self._links: list[tuple[PurePosixPath, str]] = []
+        self._folders: set[PurePosixPath] = set()
 
     def unpack(self, tar: tarfile.TarFile) -> None:
         for number in range(MAX_FILES + 1):
@@ -212,11 +218,11 @@ class _Unpacker:
         name = self._checked(member.name)
         target = self._folder / name
         if member.isdir():
-            target.mkdir(parents=True, exist_ok=True)
+            self._make_folder(name)
             return
         if len(name.parts) < 2:
             raise _Refused(f"{printable(member.name)} is outside the folder of the run")
-        target.parent.mkdir(parents=True, exist_ok=True)
+        self._make_folder(name.parent)
         if member.issym():
             self._link(name, member.linkname)
             return
@@ -229,10 +235,20 @@ class _Unpacker:
         with os.fdopen(fd, "wb") as file:
             shutil.copyfileobj(source, file, _CHUNK)
 
+    def _make_folder(self, name: PurePosixPath) -> None:
+        if name in self._folders:
+            return
+        self._folders.update((name, *name.parents))
+        if len(self._folders) > MAX_FILES:
+            raise _Refused(f"it has more than {MAX_FILES} folders")
+        (self._folder / name).mkdir(parents=True, exist_ok=True)
+
     def _checked(self, name: str) -> PurePosixPath:
         path = PurePosixPath(name)
         if not name or len(name) > MAX_NAME or path.is_absolute() or {"..", "."} & set(name.split("/")) or "\0" in name:
             raise _Refused(f"the path {printable(name[:200])!r} leaves the bundle")
+        if len(path.parts) > MAX_DEPTH:
+            raise _Refused(f"{printable(name[:200])} is below more than {MAX_DEPTH} folders")
         self._root = self._root or path.parts[0]
         if path.parts[0] != self._root:
             raise _Refused(f"{printable(name[:200])} is outside the folder {printable(self._root)}")

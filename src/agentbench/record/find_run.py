@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.errors import InputError
 from agentbench.core.text import printable
-from agentbench.record.naming import ATTEMPTS, RUN_JSON
+from agentbench.record.bundle import is_bundle
+from agentbench.record.naming import ATTEMPTS, RUN_JSON, read_run_json
 
 RUNS = Path("artifacts/runs")
 """Folder of run directories, unless the run is given with another folder."""
 LATEST = "latest"
 MAX_CANDIDATES = 10
+MAX_ENTRIES = 100_000
+"""Entries of a folder of runs."""
 
 
 def find_run(text: str, runs: Path = RUNS) -> Path:
@@ -52,10 +55,33 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
 def run_directories(folder: Path) -> list[Path]:
     """Return the run directories in a folder, newest first."""
     try:
-        runs = [path for path in folder.iterdir() if (path / RUN_JSON).is_file()]
+        runs = [path for path in _entries(folder) if (path / RUN_JSON).is_file()]
     except OSError:
         return []
     return sorted(runs, key=_started, reverse=True)
+
+
+def bundles(folder: Path) -> list[Path]:
+    """Return the share bundles in a folder, sorted by name. Other files are left out.
+
+    Raises:
+        InputError: the folder has too many entries.
+    """
+    try:
+        return sorted(path for path in _entries(folder) if path.is_file() and is_bundle(path))
+    except OSError:
+        return []
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """
+    Raises:
+        InputError: the folder has too many entries.
+    """
+    for number, path in enumerate(folder.iterdir(), start=1):
+        if number > MAX_ENTRIES:
+            raise InputError(f"{folder} has more than {MAX_ENTRIES} entries", remedy="give a folder with fewer runs")
+        yield path
 
 
 def run_id(path: Path) -> str:
@@ -88,7 +114,7 @@ def _matching(name: str, candidates: Sequence[Path]) -> list[Path]:
 
 def _meta_text(path: Path, key: str) -> str:
     try:
-        meta = json.loads((path / RUN_JSON).read_bytes())
+        meta = json.loads(read_run_json(path))
     except (OSError, ValueError):
         return ""
     value = meta.get(key) if isinstance(meta, dict) else None

@@ -17,6 +17,21 @@ RETENTION_SIGNATURE = "retention.dsse.json"
 """Signature over a run that was reduced after it was signed."""
 SIGNATURES = frozenset({SIGNATURE, RETENTION_SIGNATURE})
 NAME_LENGTH = 60
+MAX_RUN_JSON = 64 * 1024**2
+"""Runs of 100,000 attempts have a quarter of this. A larger `run.json` is not read."""
+
+
+def read_run_json(run: Path) -> bytes:
+    """Read `run.json`.
+
+    Raises:
+        OSError: it cannot be read, or is too large.
+    """
+    with (run / RUN_JSON).open("rb") as file:
+        data = file.read(MAX_RUN_JSON + 1)
+    if len(data) > MAX_RUN_JSON:
+        raise OSError(errno.EFBIG, f"larger than {MAX_RUN_JSON} bytes", str(run / RUN_JSON))
+    return data
 
 
 def run_name(suite: str, variant: str, model: str | None) -> str:

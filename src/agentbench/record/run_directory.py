@@ -26,7 +26,7 @@ from agentbench.core.ids import new_ulid, now_iso
 from agentbench.record.attempt_folder import EVENTS, AttemptFolder, task_dir_name
 from agentbench.record.durable import append_line, drop_torn_line, write_atomic
 from agentbench.record.manifest import indented_json
-from agentbench.record.naming import ATTEMPTS, RUN_JSON, new_run_folder, run_name
+from agentbench.record.naming import ATTEMPTS, RUN_JSON, new_run_folder, read_run_json, run_name
 from agentbench.record.schema import AttemptRecord, parse_record, record_sha256
 from agentbench.record.sealing import ClosedAttempt, close_attempt, closed_attempt
 from agentbench.trace.events import AttemptBegun, AttemptSealed, ComparisonDecided, RunClosed, RunOpened, RunResumed
@@ -116,7 +116,7 @@ class RunDirectory:
             RecordError: a file cannot be read.
         """
         try:
-            meta = parse_strict((path / RUN_JSON).read_bytes())
+            meta = parse_strict(read_run_json(path))
         except FileNotFoundError:
             problem = "is not a run directory (no run.json)" if path.is_dir() else "does not exist"
             raise InputError(f"{path} {problem}") from None
@@ -215,8 +215,10 @@ class RunDirectory:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def begin(self, task_id: str, repeat: int, *, supersedes: str | None = None) -> AttemptFolder:
-        """Register an attempt and create its folder.
+    def begin(
+        self, task_id: str, repeat: int, *, supersedes: str | None = None, attempt_id: str | None = None
+    ) -> AttemptFolder:
+        """Register an attempt and create its folder. Without an id it gets a new one.
 
         Raises:
             RecordError: a file cannot be written.
@@ -225,7 +227,7 @@ class RunDirectory:
         with self._lock:
             attempt = self._attempts.get((task_id, repeat), 0) + 1
             begun = AttemptBegun(
-                attempt_id=new_ulid(),
+                attempt_id=attempt_id or new_ulid(),
                 task_id=task_id,
                 repeat=repeat,
                 attempt=attempt,

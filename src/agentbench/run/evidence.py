@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,12 +38,18 @@ class StoreOptions:
         return cls(str(value["folder"]), tuple(map(str, value["recipients"])))
 
 
-def described(text: EvidenceText, store: StoreOptions) -> dict[str, Json]:
-    """Return what `run.json` says about the evidence."""
+def described(text: EvidenceText, store: StoreOptions, run_key: str = "") -> dict[str, Json]:
+    """Return what `run.json` says about the evidence. `run_key` is the public key that originals are encrypted for."""
     if not store.folder:
         return {"text": text, "originals": "not kept"}
     protection: dict[str, Json] = {"recipients": list(store.recipients)} if store.recipients else {"passphrase": True}
-    return {"text": text, "originals": "kept", **protection}
+    return {"text": text, "originals": "kept", **protection, "run_key": run_key}
+
+
+def sealed_run_key(meta: Mapping[str, Json]) -> str:
+    """Return the public key that `run.json` names; empty in runs of earlier versions and in those that keep nothing."""
+    evidence = meta.get("evidence")
+    return str(evidence.get("run_key") or "") if isinstance(evidence, Mapping) else ""
 
 
 NO_STORE = StoreOptions()
@@ -56,15 +63,15 @@ def user_name() -> str:
         return str(os.getuid())
 
 
-def create_store(options: StoreOptions, run_id: str) -> None:
-    """Create the part of the restricted store that belongs to a new run, if the run has one.
+def create_store(options: StoreOptions, run_id: str) -> str:
+    """Create the part of the restricted store that belongs to a new run, if the run has one, and return its public key.
 
     Raises:
         InputError: a recipient is invalid, the passphrase is missing, or the package for encryption is.
         RecordError: the store cannot be written.
     """
     if not options.folder:
-        return
+        return ""
     # A run that repeats attempts of another has its options, but not its passphrase.
     passphrase = options.passphrase or os.environ.get(PASSPHRASE, "")
     if not options.recipients and not passphrase:
@@ -73,20 +80,27 @@ def create_store(options: StoreOptions, run_id: str) -> None:
     from agentbench.vault.age import Protection  # noqa: PLC0415
     from agentbench.vault.store import RunStore  # noqa: PLC0415
 
-    created = entry(action="create", outcome="granted", who=user_name(), reason="ab run", run_id=run_id)
+    created = entry(
+        action="create",
+        outcome="granted",
+        who=user_name(),
+        reason="ab run",
+        run_id=run_id,
+        recipients=options.recipients,
+    )
     append(Path(options.folder), created)
-    RunStore(Path(options.folder), run_id).create(Protection(options.recipients, passphrase))
+    return RunStore(Path(options.folder), run_id).create(Protection(options.recipients, passphrase))
 
 
-def evidence_terms(text: EvidenceText, options: StoreOptions, run_id: str) -> EvidenceTerms:
-    """Return how the attempts of a run treat text."""
+def evidence_terms(text: EvidenceText, options: StoreOptions, run_id: str, run_key: str) -> EvidenceTerms:
+    """Return how the attempts of a run treat text. `run_key` is the public key that the run has sealed, if any."""
     withhold = text == "digest"
     if not options.folder:
         return EvidenceTerms(text, lambda _attempt_id: Discarded() if withhold else None)
     from agentbench.vault.store import RunStore  # noqa: PLC0415 - few runs have a store
 
     store = RunStore(Path(options.folder), run_id)
-    return EvidenceTerms(text, lambda attempt_id: store.attempt(attempt_id, withhold=withhold))
+    return EvidenceTerms(text, lambda attempt_id: store.attempt(attempt_id, withhold=withhold, run_key=run_key))
 
 
 def require_compatible(text: EvidenceText, *, judge: bool, operator: bool) -> None:

@@ -17,10 +17,11 @@ from agentbench.record.find_run import run_id
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.record.seals import altered_evidence, read_seals
+from agentbench.run.evidence import sealed_run_key
 from agentbench.trace.log import read_events
 from agentbench.trace.originals import of_event, of_file, of_output
-from agentbench.vault.access_log import append, destroyed, entry
-from agentbench.vault.age import Unlock, Unreadable, WrongKey, decrypt
+from agentbench.vault.access_log import REPAIR, append, destroyed, entry, knows
+from agentbench.vault.age import Unlock, Unreadable, WrongKey, decrypt, recipient_of
 from agentbench.vault.store import RunStore, store_folder, unsalted
 
 Action = Literal["get", "replay", "rotate", "destroy"]
@@ -77,6 +78,11 @@ class OriginalsReader:
             raise AlteredOriginal(f"{store.folder}/key.age: {error.message}") from None
         except InputError as error:
             refuse(store, access, error.message, remedy=error.remedy or "")
+        sealed = sealed_run_key(RunDirectory.open(run).meta)
+        if sealed and recipient_of(identity) != sealed:
+            why = "the store has another key than the one that run.json names"
+            log(store, access, "refused", why=why)
+            raise AlteredOriginal(f"{store.folder}: {why}")
         return cls(run, store, access, identity)
 
     def event(self, record: AttemptRecord, seq: int) -> EventOriginals:
@@ -156,30 +162,40 @@ def check_access(store: RunStore, access: Access) -> None:
         refuse(store, access, "no reason given", remedy="say why with --reason TEXT")
     if not access.who.strip():
         refuse(store, access, "no name given", remedy="say who you are with --by NAME")
-    if store.exists():
-        return
     end = destroyed(store.store, store.run_id)
-    if end is not None:
-        refuse(store, access, f"the originals were destroyed at {end.at} by {end.who} ({end.reason})")
+    if end is not None and not (store.exists() and access.action == "destroy"):
+        gone = f"the originals were destroyed at {end.at} by {end.who} ({end.reason})"
+        remedy = "a copy was restored since then; `ab vault destroy` removes it" if store.exists() else ""
+        refuse(store, access, gone, remedy=remedy)
+    if store.exists():
+        if not knows(store.store, store.run_id):
+            refuse(store, access, "the access log does not know this run: it was replaced", remedy=REPAIR)
+        return
     remedy = "name the store with $AB_VAULT; `evidence` in run.json says whether originals were kept"
     refuse(store, access, f"{store.store} has no originals of this run", remedy=remedy)
 
 
+def keeps_originals(run: Path) -> bool:
+    """Return whether a run was made with a restricted store."""
+    evidence = RunDirectory.open(run).meta.get("evidence")
+    return isinstance(evidence, Mapping) and evidence.get("originals") == "kept"
+
+
 def store_note(run: Path) -> str:
     """Describe where the originals of a run are; empty if it keeps none."""
-    evidence = RunDirectory.open(run).meta.get("evidence")
-    if not isinstance(evidence, Mapping) or evidence.get("originals") != "kept":
+    if not keeps_originals(run):
         return ""
     store = run_store(run)
-    if store.exists():
-        return f"originals are in the restricted store {store.store}"
     end = destroyed(store.store, store.run_id)
     if end is not None:
-        return f"originals were destroyed at {end.at} by {end.who} ({end.reason})"
+        restored = "; a copy was restored since then, remove it with `ab vault destroy`" if store.exists() else ""
+        return f"originals were destroyed at {end.at} by {end.who} ({end.reason}){restored}"
+    if store.exists():
+        return f"originals are in the restricted store {store.store}"
     return f"the restricted store with the originals is not at {store.store}; nothing else depends on it"
 
 
-def log(store: RunStore, access: Access, outcome: str, **fields: str) -> None:
+def log(store: RunStore, access: Access, outcome: str, **fields: object) -> None:
     """Log an access to a store that exists. Elsewhere there is nothing to protect.
 
     Raises:
@@ -251,7 +267,7 @@ def _altered(run: Path, record: AttemptRecord) -> str:
     """Return how the evidence of an attempt differs from its seal; empty if it does not."""
     seals = read_seals(run)
     seal = seals.seals.get(record.attempt_id)
-    if seals.broken is not None or seal is None:
-        return str(seals.broken or f"attempt {record.attempt_id} is not sealed")
+    if seals.broken is not None or seals.run_json is not None or seal is None:
+        return str(seals.broken or seals.run_json or f"attempt {record.attempt_id} is not sealed")
     found = altered_evidence(run, record, seal, reduced=record.attempt_id in seals.reduced)
     return "" if found is None else f"the evidence was changed: {found}"

@@ -2,6 +2,10 @@
 
 The branch moves only if no other process moved it meanwhile, so processes on one repository do not lose entries. Push the branch to
 a server that refuses forced pushes, so that its last entries cannot be removed either.
+
+The repository may come from others, and git executes programs that a repository's configuration and hooks name. So git never runs
+in it: it runs in a temporary git directory with a configuration of its own, whose objects, branches and reflogs are links to those
+of the repository.
 """
 
 from __future__ import annotations
@@ -13,25 +17,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.core.errors import InputError
+from agentbench.core.text import printable
 from agentbench.signing.witness import LOG, Add, Entry
 from agentbench.trace.verify import Problem
 from agentbench.workspace.source.host_git import HostGit, error_text
 
 BRANCH = "refs/heads/agentbench-witness"
 ATTEMPTS = 100
+MAX_COMMITS = 100_000
+_LINKED = ("objects", "refs", "packed-refs", "logs", "reftable")
+"""Parts of a git directory that are data only."""
+_FORMATS = {"objectformat": ("sha1", "sha256"), "refstorage": ("files", "reftable")}
+"""Settings of a repository that its data cannot be read without, with the values that are accepted."""
 _OVERRIDES = {
-    "core.hooksPath": "/dev/null",
-    "core.fsmonitor": "false",
     "core.logAllRefUpdates": "true",
     "core.filesRefLockTimeout": "10000",  # ms; another process may hold the lock while the machine is busy
 }
-"""Settings that the repository's own configuration cannot change."""
+"""Settings for every call."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Repository:
     git: HostGit
     folder: Path
+    """The temporary git directory."""
+    place: Path
 
     def output(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
         return self.git.run_checked(
@@ -55,7 +65,7 @@ class _Repository:
         done = self.git.run(self.folder, "update-ref", BRANCH, new, old, env=_configuration())
         if not done.ok and self.tip() == old:
             first_line = done.stderr.kept.decode("utf-8", "replace").partition("\n")[0]  # advice follows
-            raise InputError(f"git update-ref failed in {self.folder}: {first_line or error_text(done)}")
+            raise InputError(f"git update-ref failed in {self.place}: {first_line or error_text(done)}")
         return done.ok
 
 
@@ -80,6 +90,16 @@ def append_commit(place: Path, add: Add) -> Entry:
     raise InputError(f"{place}: other processes moved {BRANCH} {ATTEMPTS} times meanwhile", remedy="try again")
 
 
+def existing_log(place: Path) -> bytes:
+    """Return the log of the last commit; empty if there is no branch.
+
+    Raises:
+        InputError: the repository cannot be read.
+    """
+    with _repository(place) as repository:
+        return repository.log(repository.tip())
+
+
 def committed_log(place: Path) -> tuple[bytes, Problem | None]:
     """Return the log of the last commit, and the first commit that did more than append to it.
 
@@ -94,7 +114,11 @@ def committed_log(place: Path) -> tuple[bytes, Problem | None]:
                 msg, remedy="`ab sign RUN --witness DIR` creates it; fetch it from the server if it is there"
             )
         before = b""
-        for commit in repository.output("rev-list", "--reverse", "--first-parent", tip).decode().split():
+        listing = repository.output("rev-list", "--first-parent", f"--max-count={MAX_COMMITS + 1}", tip)
+        commits = listing.decode().split()
+        if len(commits) > MAX_COMMITS:
+            raise InputError(f"{place}: {BRANCH} has more than {MAX_COMMITS} commits")
+        for commit in reversed(commits):
             data = repository.log(commit)
             if not data.startswith(before):
                 return data, Problem("changed", LOG, f"commit {commit[:12]} changed earlier lines of the log")
@@ -104,11 +128,43 @@ def committed_log(place: Path) -> tuple[bytes, Problem | None]:
 
 @contextmanager
 def _repository(place: Path) -> Iterator[_Repository]:
-    folder = place / ".git" if (place / ".git").is_dir() else place
+    source = (place / ".git" if (place / ".git").is_dir() else place).absolute()
     if (place / ".git").is_file():
         raise InputError(f"{place} is a linked work tree", remedy="give the main work tree, or a bare repository")
     with tempfile.TemporaryDirectory(prefix="agentbench-git-") as home:
-        yield _Repository(HostGit(Path(home)), folder.absolute())
+        git, folder = HostGit(Path(home) / "home"), Path(home) / "repository"
+        folder.mkdir()
+        formats = _formats(git, folder, source)
+        (folder / "HEAD").write_text("ref: refs/heads/none\n")
+        (folder / "config").write_text(_config_text(formats))
+        for name in _LINKED:
+            if name not in {"logs", "reftable"} or (source / name).is_dir():
+                (folder / name).symlink_to(source / name)
+        yield _Repository(git, folder, place)
+
+
+def _formats(git: HostGit, folder: Path, source: Path) -> dict[str, str]:
+    """Read the formats of a repository from its configuration, without acting on any of it.
+
+    Raises:
+        InputError: a format is unknown.
+    """
+    formats = {}
+    for name, accepted in _FORMATS.items():
+        key = f"extensions.{name}"
+        done = git.run(folder, "config", "--file", str(source / "config"), "--no-includes", "--get", key)
+        value = done.stdout.kept.decode("utf-8", "replace").strip().lower() if done.ok else accepted[0]
+        if value not in accepted:
+            raise InputError(f"{source}: {key} is {printable(value[:40])!r}, expected {' or '.join(accepted)}")
+        if value != accepted[0]:
+            formats[name] = value
+    return formats
+
+
+def _config_text(formats: Mapping[str, str]) -> str:
+    lines = ["[core]", f"\trepositoryFormatVersion = {1 if formats else 0}", "\tbare = true"]
+    lines += ["[extensions]", *(f"\t{name} = {value}" for name, value in formats.items())] if formats else []
+    return "\n".join(lines) + "\n"
 
 
 def _configuration() -> dict[str, str]:

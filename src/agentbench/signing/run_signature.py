@@ -1,26 +1,31 @@
 """Signs runs, and compares runs with their signatures.
 
-Two checks exist. `check_signature` is for reports: it compares the files of the run itself with the statement, not those of
-attempts. `verify_signature` is for `ab verify`: together with `verify_run`, which compares every file of an attempt with the
-run's chain, it leaves no file that could be changed, removed or added without the key.
+Two checks exist. `check_signature` is for reports: it compares every file that the statement names, which includes the record of
+every attempt, but not evidence files. `verify_signature` is for `ab verify`: together with `verify_run`, which compares every
+file of an attempt with the run's chain, it leaves no file that could be changed, removed or added without the key.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
 from agentbench.core.canonical import Json, sha256_hex
-from agentbench.core.errors import InputError
+from agentbench.core.errors import InputError, RecordError
+from agentbench.core.text import printable
 from agentbench.record.attempt_folder import EVENTS, RECORD, WORKSPACE, WORKSPACE_LIST, content
 from agentbench.record.audit import RunReport, verify_run
 from agentbench.record.durable import write_atomic
 from agentbench.record.kept_rules import RULES
 from agentbench.record.naming import RETENTION_SIGNATURE, SIGNATURE, SIGNATURES
 from agentbench.record.recompute import recompute
+from agentbench.record.retention import closing_time
 from agentbench.signing.envelope import BadEnvelope, Envelope, read_envelope, seal
 from agentbench.signing.keys import SigningKey
 from agentbench.signing.statement import (
@@ -30,6 +35,7 @@ from agentbench.signing.statement import (
     Statement,
     describe_run,
     read_statement,
+    registration_subject,
 )
 from agentbench.signing.trust import Trust
 from agentbench.trace.chain import BadLine, read_line
@@ -37,6 +43,12 @@ from agentbench.trace.events import RunReduced
 from agentbench.trace.verify import Kind, Problem
 
 RUN_FOLDERS = frozenset({"tasks", RULES})
+NOT_CHECKED = "not checked: no trusted key is known"
+CLOCK_DIFFERENCE = timedelta(minutes=5)
+"""Clocks of the machines that make and sign a run may differ by this."""
+
+
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
 
 
 class State(StrEnum):
@@ -92,8 +104,11 @@ class SignatureCheck:
             case State.VALID:
                 deleted = f", deletion of evidence signed by {self.reduced_by}" if self.reduced_by else ""
                 return f"signed by {self.signer}, verified{deleted}"
+            case State.UNTRUSTED if self.why == NOT_CHECKED:
+                return f"signature not checked, because no trust file is set; it claims the key {self.signer}"
             case State.UNTRUSTED:
-                return f"signed with {self.signer}, {self.why}" if self.signer else f"not trusted: {self.why}"
+                signer = f"signed with {self.signer}, " * bool(self.signer)
+                return f"signature not trusted: {signer}{self.why}"
             case State.STALE | State.REDUCED:
                 return f"signature is stale: {self.why}"
             case State.ALTERED:
@@ -115,8 +130,50 @@ def sign_run(
     signature and gets a second one that covers the deletion. A stale signature is replaced.
 
     Raises:
-        InputError: the run does not verify, differs from what was signed before, or was signed with another registration.
+        InputError: see `prepare_signature`.
         RecordError: a file cannot be read or written.
+    """
+    return prepare_signature(run, registration, audit=audit).sign(key)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSignature:
+    """The statement about a run that was verified, ready to be signed."""
+
+    run: Path
+    name: str
+    payload: bytes
+    """Made from the run alone. An earlier envelope has exactly these bytes, or its signatures are not kept."""
+    earlier: Envelope | None
+    head: str
+
+    def other_signers(self, key: SigningKey) -> str:
+        """Return the ids of the keys whose signatures of the same statement are kept. They are not checked."""
+        signatures = self.earlier.signatures if self.earlier else ()
+        return ", ".join(signature.key_id for signature in signatures if signature.key_id != key.public.key_id)
+
+    def sign(self, key: SigningKey) -> Path:
+        """Write the signature beside the run, and return its file.
+
+        Raises:
+            RecordError: it cannot be written.
+        """
+        envelope = self.earlier.with_signature(key) if self.earlier else seal(PAYLOAD_TYPE, self.payload, [key])
+        if self.name == SIGNATURE:
+            # A new signature covers the run as it is now, so that an earlier one of a deletion has nothing to say.
+            _remove(self.run / RETENTION_SIGNATURE)
+        write_atomic(self.run / self.name, envelope.encoded())
+        return self.run / self.name
+
+
+def prepare_signature(
+    run: Path, registration: Path | None = None, *, audit: Callable[[Path], RunReport] = _audit
+) -> PreparedSignature:
+    """Verify a closed run and describe it. Nothing is written.
+
+    Raises:
+        InputError: the run does not verify, differs from what was signed before, or was signed with another registration.
+        RecordError: a file cannot be read.
     """
     report = audit(run)
     if not report.ok:
@@ -125,14 +182,13 @@ def sign_run(
     name, signed = SIGNATURE, _existing(run, SIGNATURE)
     if signed and _follow(run, signed).reduced:
         name, signed = RETENTION_SIGNATURE, _existing(run, RETENTION_SIGNATURE)
-    payload = describe_run(run, registration)
     if signed and not _follow(run, signed).later:
-        _require_same_claims(name, signed.statement, read_statement(payload))
-        envelope = signed.envelope.with_signature(key)
+        payload = _same_statement(run, name, signed, registration)
     else:
-        envelope = seal(PAYLOAD_TYPE, payload, [key])
-    write_atomic(run / name, envelope.encoded())
-    return run / name
+        payload, signed = describe_run(run, registration), None
+    if read_statement(payload).predicate.chain.head != report.head:
+        raise InputError(f"{run} was changed while it was verified, and is not signed", remedy="sign it again")
+    return PreparedSignature(run, name, payload, signed.envelope if signed else None, report.head)
 
 
 def _existing(run: Path, name: str) -> _Signed | None:
@@ -153,12 +209,12 @@ def _existing(run: Path, name: str) -> _Signed | None:
 
 
 def check_signature(run: Path, trust: Trust | None) -> SignatureCheck:
-    """Compare the files of the run itself with its signature, without those of attempts.
+    """Compare the files that the statement names, such as all records, with the run. Evidence files are not compared.
 
     Raises:
         RecordError: a file cannot be read.
     """
-    return _check(run, trust, attempts=False)
+    return _check(run, trust)
 
 
 def verify_signature(run: Path, trust: Trust | None) -> SignatureCheck:
@@ -167,27 +223,60 @@ def verify_signature(run: Path, trust: Trust | None) -> SignatureCheck:
     Raises:
         RecordError: a file cannot be read.
     """
-    check = _check(run, trust, attempts=True)
+    check = _check(run, trust)
     added = tuple(_added_files(run, check.statement)) if check.statement else ()
     if not check.ok or not added:
         return check
     return replace(check, state=State.ALTERED, why=str(added[0]), problems=added)
 
 
-def _require_same_claims(name: str, signed: Statement, fresh: Statement) -> None:
-    """Require that the statement of the first signer is true, and has the registration that the second one gives, if any."""
-    kept = {"signed_at", "signed_with", "registration"}
-    same = signed.files() == fresh.files() and (
-        signed.predicate.model_dump(exclude=kept) == fresh.predicate.model_dump(exclude=kept)
-    )
-    if not same:
-        msg = f"{name} claims something else about the run than its records"
+def _same_statement(run: Path, name: str, signed: _Signed, registration: Path | None) -> bytes:
+    """Describe a run for a further key, at the time that the first signer claims. The result equals the signed payload.
+
+    Raises:
+        InputError: the earlier statement says anything that does not follow from the run and the given registration.
+    """
+    earlier = signed.statement.predicate
+    given = registration_subject(registration) if registration else None
+    if given != earlier.registration:
+        names = [subject.name if subject else "no registration" for subject in (earlier.registration, given)]
+        msg = f"{run} is already signed with {names[0]}, not with {names[1]}"
+        if names[0] == names[1]:
+            msg = f"{run} is already signed with another content of {names[0]}"
+        raise InputError(msg, remedy=f"give the same --registration, or remove {name} and its signatures first")
+    _require_plausible_time(run, name, earlier.signed_at)
+    if not _VERSION.fullmatch(earlier.signed_with):
+        raise InputError(
+            f"{run / name} has no version in signed_with", remedy=f"remove {name} to sign the run as it is"
+        )
+    payload = describe_run(run, registration, signed_at=earlier.signed_at, signed_with=earlier.signed_with)
+    if payload != signed.envelope.payload:
+        msg = f"{run / name} claims something else about the run than its files"
         raise InputError(msg, remedy=f"remove {name} to sign the run as it is")
-    registration = fresh.predicate.registration
-    if registration and registration != signed.predicate.registration:
-        earlier = signed.predicate.registration.name if signed.predicate.registration else "no registration"
-        msg = f"the run is already signed with {earlier}, not with this {registration.name}"
-        raise InputError(msg, remedy=f"sign without --registration, or remove {name} and its signatures first")
+    return payload
+
+
+def _require_plausible_time(run: Path, name: str, signed_at: str) -> None:
+    """
+    Raises:
+        InputError: the earlier signature claims a time before the run was closed, or in the future.
+    """
+    closed = closing_time(run)
+    try:
+        signed = datetime.fromisoformat(signed_at)
+        plausible = closed is not None and closed - CLOCK_DIFFERENCE <= signed <= datetime.now(UTC) + CLOCK_DIFFERENCE
+    except (ValueError, TypeError):
+        plausible = False
+    if not plausible:
+        msg = f"{run / name} claims to be signed at {printable(signed_at[:40])}, but the run was closed at {closed}"
+        raise InputError(msg, remedy=f"remove {name} to sign the run as it is")
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise RecordError.of("remove", path, error) from error
 
 
 # --- comparison -------------------------------------------------------------------------------------------------------
@@ -214,7 +303,7 @@ class _Followed:
         return bool(self.later) and set(self.later) == {RunReduced.type}
 
 
-def _check(run: Path, trust: Trust | None, *, attempts: bool) -> SignatureCheck:
+def _check(run: Path, trust: Trust | None) -> SignatureCheck:
     try:
         signed = _read(run, SIGNATURE)
     except InputError as error:
@@ -223,23 +312,31 @@ def _check(run: Path, trust: Trust | None, *, attempts: bool) -> SignatureCheck:
     if signed is None:
         why = f"{SIGNATURE} is missing"
         return SignatureCheck(State.UNSIGNED, why, problems=(_problem("missing", SIGNATURE, "the run is not signed"),))
-    return _check_signed(run, signed, trust, attempts=attempts)
+    return _check_signed(run, signed, trust)
 
 
-def _check_signed(run: Path, signed: _Signed, trust: Trust | None, *, attempts: bool) -> SignatureCheck:
+def _check_signed(run: Path, signed: _Signed, trust: Trust | None) -> SignatureCheck:
     signer, objection = _signer(signed, trust)
-    followed = _follow(run, signed, attempts=attempts)
+    followed = _follow(run, signed)
     base = SignatureCheck(State.VALID, signer=signer, statement=signed.statement, added=_later_files(run))
     if objection and trust:
         return _untrusted(base, SIGNATURE, objection)
     if followed.altered:
         return replace(base, state=State.ALTERED, why=str(followed.altered[0]), problems=followed.altered)
     if not followed.later:
-        return _untrusted(base, SIGNATURE, objection) if objection else base
+        return _check_no_reduction(run, _untrusted(base, SIGNATURE, objection) if objection else base)
     if followed.reduced:
         return _check_reduction(run, trust, base)
     why = f"the run was continued after it was signed ({followed.later[0]}); sign it again with `ab sign`"
     return replace(base, state=State.STALE, why=why, problems=(_problem("appended", EVENTS, why),))
+
+
+def _check_no_reduction(run: Path, base: SignatureCheck) -> SignatureCheck:
+    """Refuse the signature of a deletion if no evidence was deleted after the run was signed."""
+    if not os.path.lexists(run / RETENTION_SIGNATURE):
+        return base
+    problem = _problem("appended", RETENTION_SIGNATURE, "no evidence was deleted after the run was signed; remove it")
+    return replace(base, state=State.ALTERED, why=str(problem), problems=(problem,))
 
 
 def _check_reduction(run: Path, trust: Trust | None, base: SignatureCheck) -> SignatureCheck:
@@ -268,7 +365,7 @@ def _signer(signed: _Signed, trust: Trust | None) -> tuple[str, str]:
     """Return who signed, and why that does not count; the second is empty if it does."""
     key_ids = ", ".join(signature.key_id for signature in signed.envelope.signatures)
     if trust is None:
-        return key_ids, "not in a trust file"
+        return key_ids, NOT_CHECKED
     objection, claimed = "", {signature.key_id for signature in signed.envelope.signatures}
     for key, entry in trust.keys:
         if not signed.envelope.signed_by(key):
@@ -278,7 +375,7 @@ def _signer(signed: _Signed, trust: Trust | None) -> tuple[str, str]:
         objection = entry.objection(signed.statement.predicate.signed_at)
         if not objection:
             return entry.name, ""
-    return ("", objection) if objection else (key_ids, f"which is not in {trust.source}")
+    return ("", objection) if objection else (key_ids, f"which is not {trust.keys_text}")
 
 
 def _read(run: Path, name: str) -> _Signed | None:
@@ -292,7 +389,7 @@ def _read(run: Path, name: str) -> _Signed | None:
         raise InputError(str(error)) from None
 
 
-def _follow(run: Path, signed: _Signed, *, attempts: bool = True) -> _Followed:
+def _follow(run: Path, signed: _Signed) -> _Followed:
     """Compare the run with the statement. Events after the signed ones are returned, not judged."""
     chain = signed.statement.predicate.chain
     files = signed.statement.files()
@@ -301,17 +398,15 @@ def _follow(run: Path, signed: _Signed, *, attempts: bool = True) -> _Followed:
     later = tuple(_event_types(rest))
     if sha256_hex(prefix) == files.get(EVENTS) and later and set(later) != {RunReduced.type}:
         return _Followed((), later)  # other files changed too, as they must
-    altered = list(_differences(run, {name: sha256 for name, sha256 in files.items() if name != EVENTS}, attempts))
+    altered = list(_differences(run, {name: sha256 for name, sha256 in files.items() if name != EVENTS}))
     if sha256_hex(prefix) != files.get(EVENTS) or _last_hash(prefix) != chain.head:
         altered.append(_problem("changed", EVENTS, f"is not the chain with head {chain.head} that was signed"))
     return _Followed(tuple(altered), later)
 
 
-def _differences(run: Path, files: dict[str, str], attempts: bool) -> Iterator[Problem]:  # noqa: FBT001 - internal
+def _differences(run: Path, files: dict[str, str]) -> Iterator[Problem]:
     # Records first: a changed verdict is what a reader must see.
     for name, sha256 in sorted(files.items(), key=lambda item: (not item[0].endswith(RECORD), item[0])):
-        if not attempts and name.startswith("tasks/"):
-            continue
         path = run / name
         if ".." in Path(name).parts or Path(name).is_absolute():
             yield _problem("inconsistent", name, "the signature names a file outside the run")

@@ -102,8 +102,12 @@ class Statement(_Model):
         }
 
 
-def describe_run(run: Path, registration: Path | None = None) -> bytes:
+def describe_run(
+    run: Path, registration: Path | None = None, *, signed_at: str | None = None, signed_with: str | None = None
+) -> bytes:
     """Return the statement about a closed run, as the bytes to sign. The caller has verified the run.
+
+    `signed_at` and `signed_with` are those of an earlier signature whose statement a further key signs.
 
     Raises:
         InputError: `registration` cannot be read.
@@ -112,15 +116,15 @@ def describe_run(run: Path, registration: Path | None = None) -> bytes:
     opened = RunDirectory.open(run)
     last = tail(run / EVENTS)
     subjects = {name: hash_file(run / name)[0] for name in covered_files(run)}
-    registered = _registration(registration) if registration else None
+    registered = registration_subject(registration) if registration else None
     predicate = Predicate(
         run_id=opened.run_id,
         study_id=opened.study_id,
         suite=str(opened.meta.get("suite", "")),
         variant=str(opened.meta.get("variant", "")),
         harness_version=str(opened.meta.get("harness_version", "")),
-        signed_with=agentbench.__version__,
-        signed_at=now_iso(),
+        signed_with=signed_with or agentbench.__version__,
+        signed_at=signed_at or now_iso(),
         chain=Chain(head=last.head, events=last.count, bytes=last.size),
         reduced=next(read_events(run / EVENTS, types={RunReduced.type}), None) is not None,
         registration=registered,
@@ -187,7 +191,12 @@ def _summary(run: RunDirectory) -> _Summary:
     return {"config_classes": tuple(sorted(classes)), "contracts": contracts, "verdicts": verdicts}
 
 
-def _registration(path: Path) -> Subject:
+def registration_subject(path: Path) -> Subject:
+    """Return the subject that names a registration.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     if not path.is_file():
         raise InputError(f"registration {path} is not a file")
     return Subject(name=f"{REGISTRATION}{path.name}", digest={"sha256": hash_file(path)[0]})

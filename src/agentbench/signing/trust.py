@@ -25,7 +25,7 @@ from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.yaml_document import parse_document
 from agentbench.core.errors import ContractError, InputError
 from agentbench.core.text import printable
-from agentbench.signing.keys import KEY_TYPE, PublicKey, find_key, keys_folder, parse_public
+from agentbench.signing.keys import KEY_TYPE, PublicKey, StoredKey, find_key, keys_folder, parse_public
 
 TRUST = "AB_TRUST"
 """Variable with the trust file that reports use."""
@@ -76,6 +76,16 @@ class Trust:
 
     source: str
     keys: tuple[tuple[PublicKey, TrustedKey], ...]
+    single: bool = False
+    """The user gave one key rather than a trust file."""
+
+    @property
+    def keys_text(self) -> str:
+        """Return a name for the keys: `a key of trust.yaml`, or `the key ada (SHA256:…)`."""
+        if not self.single:
+            return f"a key of {self.source}"
+        ((key, entry),) = self.keys
+        return f"the key {key.key_id}" if entry.name == key.key_id else f"the key {entry.name} ({key.key_id})"
 
 
 def read_trust(text: str, folder: Path) -> Trust:
@@ -88,10 +98,11 @@ def read_trust(text: str, folder: Path) -> Trust:
         return _single(parse_public(text.encode()), "the given key")
     # A plain name is always a key of the folder: a file of that name may come from the sender of the run.
     if "/" not in text and not text.endswith((".yaml", ".yml", ".json", ".pub", ".pem")):
-        return _single(find_key(text, folder).public, text)
+        return _single(_named_key(text, folder).public, text)
     path = Path(text)
     if not path.is_file():
-        raise InputError(f"{printable(text[:200])} does not exist", remedy="give a public key, or a trust file")
+        msg = f"trust file {printable(text[:200])} does not exist"
+        raise InputError(msg, remedy="give a public key, a file with one, or a trust file")
     return read_trust_file(path)
 
 
@@ -103,9 +114,11 @@ def read_trust_file(path: Path) -> Trust:
     """
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_TRUST_BYTES)
+            data = file.read(MAX_TRUST_BYTES + 1)
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+        raise InputError(f"cannot read the trust file {path}: {error.strerror}") from None
+    if len(data) > MAX_TRUST_BYTES:
+        raise InputError(f"{path} is not a trust file: over {MAX_TRUST_BYTES} bytes")
     if data.lstrip().startswith((KEY_TYPE.encode(), b"-----BEGIN ")):
         try:
             return _single(parse_public(data), str(path))
@@ -128,9 +141,21 @@ def default_trust(env: Mapping[str, str] | None = None) -> Trust | None:
     """
     env = os.environ if env is None else env
     if env.get(TRUST):
+        if not Path(env[TRUST]).exists():
+            raise InputError(f"{TRUST} names {env[TRUST]}, which does not exist", remedy=f"correct or unset {TRUST}")
         return read_trust_file(Path(env[TRUST]))
     path = keys_folder(env) / TRUST_FILE
     return read_trust_file(path) if path.is_file() else None
+
+
+def _named_key(name: str, folder: Path) -> StoredKey:
+    try:
+        return find_key(name, folder)
+    except InputError as error:
+        if not Path(name).is_file():
+            raise
+        # Only a path is read as a file, so that a file of the sender cannot take the place of a key of the folder.
+        raise InputError(error.message, remedy=f"for the file of this name give ./{name}") from None
 
 
 def _entry(path: Path, number: int, entry: TrustedKey) -> tuple[PublicKey, TrustedKey]:
@@ -155,4 +180,4 @@ def _require_distinct(path: Path, entries: Sequence[tuple[PublicKey, TrustedKey]
 
 def _single(key: PublicKey, source: str) -> Trust:
     name = key.name or key.key_id
-    return Trust(source, ((key, TrustedKey(name=name, key=key.text)),))
+    return Trust(source, ((key, TrustedKey(name=name, key=key.text)),), single=True)

@@ -8,7 +8,7 @@ the signers, except for removing the last lines; publish the folder or push the 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,8 @@ LOG = "witness.jsonl"
 LOCK = ".lock"
 PAYLOAD_TYPE = "application/vnd.agentbench.witness.v1+json"
 START = "0" * 64
+MAX_LOG_BYTES = 64 * 1024**2
+"""About 70,000 runs."""
 
 
 class Entry(BaseModel):
@@ -126,10 +128,31 @@ def open_witness(place: Path, trust: Trust | None) -> WitnessLog:
         log = read_log(data, trust)
         return WitnessLog(log.entries, problem or log.problem)
     try:
-        return read_log((place / LOG).read_bytes(), trust)
+        with (place / LOG).open("rb") as file:
+            data = file.read(MAX_LOG_BYTES + 1)
+        if len(data) > MAX_LOG_BYTES:
+            raise InputError(f"the witness log {place / LOG} is larger than {MAX_LOG_BYTES} bytes")
+        return read_log(data, trust)
     except OSError as error:
         msg = f"cannot read the witness log {place / LOG}: {error.strerror}"
         raise InputError(msg, remedy="`ab sign RUN --witness DIR` creates one") from None
+
+
+def require_sound(place: Path) -> None:
+    """
+    Raises:
+        InputError: the log at `place` exists and is broken or cannot be read.
+    """
+    log = WitnessLog(())
+    if is_git(place):
+        from agentbench.signing.git_witness import existing_log  # noqa: PLC0415 - reports must not reach git
+
+        log = read_log(existing_log(place))
+    elif (place / LOG).exists():
+        log = open_witness(place, None)
+    # A writer that died may have left an incomplete line, which the next one removes.
+    if log.problem and log.problem.kind != "truncated":
+        raise InputError(f"the witness log {place} is broken: {log.problem}", remedy="restore it from a copy")
 
 
 def read_log(data: bytes, trust: Trust | None = None) -> WitnessLog:
@@ -160,29 +183,24 @@ def _entry(raw: bytes, number: int, previous: str, trust: Trust | None) -> Entry
     if trust is not None:
         objections = [trusted.objection(entry.witnessed_at) for key, trusted in trust.keys if envelope.signed_by(key)]
         if not objections or all(objections):
-            raise ValueError(next(iter(objections), f"no key of {trust.source} signed the entry"))
+            raise ValueError(next(iter(objections), f"the entry is not signed with {trust.keys_text}"))
     return entry
 
 
 # --- comparison -------------------------------------------------------------------------------------------------------
 
 
-def witness_problems(log: WitnessLog, runs: Iterable[Path]) -> Iterator[Problem]:
-    """Compare runs with the log: each must have an entry, and the head that its last entry names."""
-    if log.problem:
-        yield log.problem
-    latest = log.latest()
-    for run in runs:
-        entry = latest.get(run_id(run))
-        if entry is None:
-            yield Problem("missing", run.name, "the run is not in the witness log")
-        elif _head_at(run, entry.events) != entry.head:
-            yield Problem("changed", run.name, f"its chain is not the one of entry {entry.seq} (head {entry.head})")
+def witness_problems(log: WitnessLog, run: Path) -> Iterator[Problem]:
+    """Compare a run with the log: it must have an entry, and the head that its last entry names."""
+    entry = log.latest().get(run_id(run))
+    if entry is None:
+        yield Problem("missing", "", "the run is not in the witness log")
+    elif _head_at(run, entry.events) != entry.head:
+        yield Problem("changed", "", f"its chain is not the one of entry {entry.seq} (head {entry.head})")
 
 
-def missing_runs(log: WitnessLog, runs: Sequence[Path]) -> Iterator[Problem]:
-    """Yield the runs of the log that are not among `runs`."""
-    present = {run_id(run) for run in runs}
+def missing_runs(log: WitnessLog, present: Collection[str]) -> Iterator[Problem]:
+    """Yield the runs of the log whose ids are not in `present`."""
     for entry in log.latest().values():
         if entry.run_id not in present:
             message = f"run {entry.run_id} is missing: entry {entry.seq} of the witness log, {entry.witnessed_at}"

@@ -739,7 +739,7 @@ class VaultAccess(Payload):
     """One access to the originals in a restricted store, granted or refused."""
 
     type = "vault_access"
-    action: Literal["create", "get", "replay", "rotate", "destroy"]
+    action: Literal["create", "get", "replay", "rotate", "destroy", "repair"]
     outcome: Literal["granted", "refused"]
     who: str
     reason: str
@@ -749,7 +749,9 @@ class VaultAccess(Payload):
     place: str = ""
     """The original: `event:N`, `output:DIGEST` or `file:NAME`. Empty for an access to the key of the run."""
     why: str = ""
-    """Why the access was refused."""
+    """Why the access was refused, or what was repaired."""
+    recipients: list[str] = []
+    """Who can read the originals of the run from now on: of `create` and `rotate`, unless a passphrase protects them."""
 
 
 # --- registry ------------------------------------------------------------------------------------------------------------

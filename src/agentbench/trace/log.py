@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from agentbench.core.canonical import CanonicalError, canonical
 from agentbench.core.errors import InputError, RecordError
@@ -19,6 +19,9 @@ from agentbench.trace.events import Actor, AttemptClosed, Payload
 from agentbench.trace.json_safe import field_names, to_json
 from agentbench.trace.originals import OriginalsWriter, of_event
 from agentbench.trace.redaction import Redactor
+
+if TYPE_CHECKING:
+    from agentbench.trace.withholding import TextWithholder
 
 Responder = Callable[[int, Payload], Iterable[tuple[Payload, Actor]]]
 """Called with every event as it is written; returns events that must directly follow it."""
@@ -41,6 +44,7 @@ class EventLog:
         self._head, self._count, self._t, self._size = last.head, last.count, last.t, last.size
         self._broken = False
         self._kept_next = False
+        self._text: TextWithholder | None = None
         self._responder: Responder | None = None
         self._listeners: list[Callable[[Payload], None]] = []
 
@@ -185,11 +189,16 @@ class EventLog:
             return _Encoded(_body(payload, self._redact))
         written = payload
         if self._originals.withhold:
-            from agentbench.trace.withholding import withhold_text  # noqa: PLC0415 - few runs withhold text
-
-            written = withhold_text(payload)
+            written = self._withholder().withhold(payload)
         body, original = _body(written, self._redact), _body(exact or payload, None)
         return _Encoded(body, None if original == body else original)
+
+    def _withholder(self) -> TextWithholder:
+        if self._text is None:
+            from agentbench.trace.withholding import TextWithholder  # noqa: PLC0415 - few runs withhold text
+
+            self._text = TextWithholder()
+        return self._text
 
     def _write(self, encoded: _Encoded, event_type: str, actor: Actor) -> int:
         if self._fd < 0 or self._broken:

@@ -26,12 +26,21 @@ from agentbench.core.atomic_file import sync_folder, write_all, write_atomic
 from agentbench.core.canonical import CanonicalError, canonical, parse_canonical, sha256_hex
 from agentbench.core.errors import InputError, RecordError
 from agentbench.trace.originals import KeptOriginal
-from agentbench.vault.age import Protection, Unlock, Unreadable, WrongKey, encrypt, new_identity, private_folder
+from agentbench.vault.access_log import KEY as _KEY
+from agentbench.vault.age import (
+    Protection,
+    Unlock,
+    Unreadable,
+    WrongKey,
+    encrypt,
+    new_identity,
+    private_folder,
+    recipient_of,
+)
 
 FOLDER = ".vault"
 """Name of the store beside run directories, unless $AB_VAULT names another folder."""
 SALT = 16
-_KEY = "key.age"
 _PROTECTION = "key.json"
 _RECIPIENT = "recipient"
 _ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -70,8 +79,8 @@ class RunStore:
     def exists(self) -> bool:
         return (self.folder / _KEY).is_file()
 
-    def create(self, protection: Protection) -> None:
-        """Create the key pair of the run.
+    def create(self, protection: Protection) -> str:
+        """Create the key pair of the run, and return its public key, for which originals are encrypted.
 
         Raises:
             RecordError: it cannot be written.
@@ -80,21 +89,36 @@ class RunStore:
         identity, recipient = new_identity()
         self._write(_RECIPIENT, recipient.encode() + b"\n")
         self._protect(identity, protection)
+        return recipient
 
     def identity(self, unlock: Unlock) -> str:
         """Decrypt the secret key of the run.
 
         Raises:
             WrongKey: the secret does not open it.
-            Unreadable: it was changed.
+            Unreadable: it was changed, or is not the secret half of the public key.
             RecordError: it cannot be read.
         """
         try:
-            return unlock.open((self.folder / _KEY).read_bytes()).decode("ascii")
+            identity = unlock.open((self.folder / _KEY).read_bytes()).decode("ascii")
         except OSError as error:
             raise RecordError.of("read", self.folder / _KEY, error) from error
         except UnicodeDecodeError:
             raise Unreadable(f"{self.folder / _KEY} does not contain a key") from None
+        if recipient_of(identity) != self.recipient():
+            raise Unreadable(f"{self.folder / _RECIPIENT} was changed: it is not the public half of the key of the run")
+        return identity
+
+    def recipient(self) -> str:
+        """Return the public key of the run, as the store has it.
+
+        Raises:
+            RecordError: it cannot be read.
+        """
+        try:
+            return (self.folder / _RECIPIENT).read_text(encoding="ascii", errors="replace").strip()
+        except OSError as error:
+            raise RecordError.of("read", self.folder / _RECIPIENT, error) from error
 
     def rotate(self, unlock: Unlock, protection: Protection) -> None:
         """Encrypt the key of the run for others instead."""
@@ -132,16 +156,16 @@ class RunStore:
         except OSError as error:
             raise RecordError.of("remove", Path(error.filename or self.folder), error) from error
 
-    def attempt(self, attempt_id: str, *, withhold: bool) -> StoredOriginals:
-        """Return the writer of an attempt's originals.
+    def attempt(self, attempt_id: str, *, withhold: bool, run_key: str = "") -> StoredOriginals:
+        """Return the writer of an attempt's originals. `run_key` is the public key that the run has sealed, if it has.
 
         Raises:
-            RecordError: the store has no key for this run.
+            RecordError: the store has no key for this run, or another one than the run has sealed.
         """
-        try:
-            recipient = (self.folder / _RECIPIENT).read_text(encoding="ascii").strip()
-        except OSError as error:
-            raise RecordError.of("read", self.folder / _RECIPIENT, error) from error
+        recipient = self.recipient()
+        if run_key and recipient != run_key:
+            message = f"{self.folder / _RECIPIENT} was changed: originals would be encrypted for another key"
+            raise RecordError(message, remedy=f"run.json names {run_key}; find out who replaced the file")
         return StoredOriginals(self._file(attempt_id), recipient, withhold)
 
     def entries(self, attempt_id: str) -> Iterator[Entry]:
