@@ -12,7 +12,7 @@ from agentbench.core.errors import InputError
 from agentbench.core.reasons import Assurance, Gate, Outcome, Reason, TerminationCode
 from agentbench.record.headline import headline
 from agentbench.record.schema import CheckRecord
-from agentbench.reports.card_evidence import MAX_SHOWN
+from agentbench.reports.card_evidence import MAX_SHOWN, Evidence, last_lines
 from agentbench.trace import events
 from agentbench.trace.events import (
     AcceptanceCheck,
@@ -258,3 +258,18 @@ def test_headline_of_a_failure(changes: dict[str, Any], expected: str) -> None:
 )
 def test_headline_of_every_status(kind: str, expected: str) -> None:
     assert headline(record("t", kind)) == expected
+
+
+def test_output_of_a_program_keeps_its_indentation() -> None:
+    text = "Traceback (most recent call last):\n  File 'agent.py', line 3\n\tmain()\nKeyError: 1  \n"
+    assert last_lines(text, 10) == [
+        "Traceback (most recent call last):",
+        "  File 'agent.py', line 3",
+        "    main()",
+        "KeyError: 1",
+    ]
+
+
+def test_failure_of_a_test_keeps_the_indentation_of_its_lines() -> None:
+    shown = Evidence(diagnostics={"unit": "t: failed\n    def test():\n        assert 1\nother: failed"})
+    assert shown.failure("unit", "t") == ["def test():", "    assert 1"]

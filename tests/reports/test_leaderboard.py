@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from agentbench.cli.export_run import command as export_run
 from agentbench.cli.report import command
+from agentbench.cli.show import command as show
 from agentbench.cli.sign import command as sign
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
@@ -17,6 +18,7 @@ from agentbench.record.bundle import write_bundle
 from agentbench.signing.keys import create_key, load_signing_key
 from agentbench.signing.run_signature import sign_run
 from agentbench.trace.events import ComparisonDecided
+from tests.record.bundles import member, pack
 from tests.record.samples import SampleAttempt, attempt, new_run
 
 pytestmark = pytest.mark.component
@@ -74,7 +76,26 @@ def test_bundle_is_ranked_like_its_run(tmp_path: Path, keys: Path) -> None:
     done = leaderboard(good, bundle)
     assert done.exit_code == 0, done.output
     assert "| 2 | `bad` | 0.0% |" in done.output
-    assert isinstance(leaderboard(bad, bundle).exception, InputError)
+
+
+def test_copies_and_unsafe_bundles_do_not_end_the_leaderboard(tmp_path: Path, keys: Path) -> None:
+    good = signed(run(tmp_path / "a", "good"), keys)
+    bad = signed(run(tmp_path / "b", "bad", Outcome.FAIL), keys)
+    copy, unsafe, truncated = (tmp_path / f"{name}.tar.zst" for name in ("copy", "unsafe", "truncated"))
+    write_bundle(bad, copy)
+    pack(unsafe, member("../evil"))
+    truncated.write_bytes(copy.read_bytes()[:-100])
+    unreadable = signed(run(tmp_path / "c", "unreadable"), keys)
+    (unreadable / "run.json").write_text("{")
+    done = leaderboard(good, unsafe, bad, copy, truncated, unreadable, "--json")
+    assert done.exit_code == 1, done.output
+    board = json.loads(done.output)
+    assert [entry["method"] for entry in board["entries"]] == ["good", "bad"]
+    reasons = {rejected["origin"]: rejected["why"] for rejected in board["rejected"]}
+    assert "is not a safe bundle" in reasons[str(unsafe)]
+    assert "is a damaged bundle" in reasons[str(truncated)]
+    assert reasons[str(copy)] == f"the same run as {bad}"
+    assert str(unreadable) in reasons
 
 
 def test_other_runs_are_rejected_with_the_reason(tmp_path: Path, keys: Path) -> None:
@@ -160,9 +181,22 @@ def test_reports_show_the_signer(tmp_path: Path, keys: Path, monkeypatch: pytest
     def line() -> str:
         return str(json.loads(CliRunner().invoke(command, ["summary", str(path), "--json"]).output)["signature"])
 
-    assert line().endswith("not in a trust file")
+    assert line().startswith("signature not checked, because no trust file is set; it claims the key SHA256:")
     monkeypatch.setenv("AB_TRUST", str(trust))
-    assert line() == "signed by Ada, verified"
+    assert line() == "signed by Ada, verified (records compared, evidence files not: see ab verify)"
+    record = path / "tasks/one/meta/record.json"
+    original = record.read_bytes()
+    record.write_bytes(original + b" ")
+    assert line().startswith("SIGNATURE DOES NOT MATCH: changed: tasks/one/meta/record.json")
+    record.write_bytes(original)
+    shown = CliRunner().invoke(show, [str(path), "--task", "one"]).output
+    assert "signed by Ada, verified (records compared" in shown
+    (path / "tasks/one/diffs/final.patch").write_bytes(b"")
+    shown = CliRunner().invoke(show, [str(path), "--task", "one"]).output
+    assert "SIGNATURE DOES NOT MATCH: tasks/one/diffs/final.patch is changed" in shown
+    page = tmp_path / "page"
+    assert CliRunner().invoke(command, ["summary", str(path), "--format", "html", "--out", str(page)]).exit_code == 0
+    assert "SIGNATURE DOES NOT MATCH: tasks/one/diffs/final.patch" in (page / "index.html").read_text()
     (path / "signature.dsse.json").unlink()
     assert line() == "not signed"
 

@@ -147,7 +147,7 @@ def test_another_rate_or_another_partner_is_not_adjusted(tmp_path: Path) -> None
     assert "[PROVISIONAL]" in text_of(old, new, "--rate", "acceptance").splitlines()[0]
     other = run_of(tmp_path / "other", "new", "+++++++", None, study="02S")
     text = text_of(old, other)
-    assert "a stopping rule of another comparison could end this run early" in text
+    assert "A: a stopping rule (group sequential with Pocock spending) could end this run early" in text
     assert "Stopping rule" not in text
 
 

@@ -70,6 +70,13 @@ def test_clustering_by_repository_widens_the_interval(tmp_path: Path) -> None:
     assert "Wilson, clustered by repository" in as_markdown(summary)
 
 
+def test_one_repository_gives_no_interval_by_repository(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record(f"t{n}", "pass" if n % 2 else "fail") for n in range(6)])
+    for n in range(6):
+        write_evidence(run, f"t{n}", url="https://x/lib.git")
+    assert summarise(open_run(run)).by_repository is None
+
+
 @pytest.mark.req("A-08", "A-09a", "L-06")
 def test_caps_artifacts_and_deviations_are_listed(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a"), record("b", harness_version="0.2.0")])

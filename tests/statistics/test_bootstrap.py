@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats  # type: ignore[import-untyped]
 
 from agentbench.statistics import bootstrap
 from agentbench.statistics.bootstrap import bootstrap_interval, resampled_ratios
@@ -56,6 +55,8 @@ def test_both_sampling_methods_agree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.req("A-02")
 def test_interval_matches_scipy() -> None:
+    from scipy import stats  # type: ignore[import-untyped]
+
     values = np.random.default_rng(7).choice([-1.0, 0.0, 0.0, 0.5, 1.0], size=80)
     theirs = stats.bootstrap((values,), np.mean, n_resamples=10_000, method="percentile", rng=3).confidence_interval
     ours = bootstrap_interval(list(values))
@@ -96,6 +97,21 @@ def test_clustering_by_repository_widens_the_interval() -> None:
     wide, narrow = (interval.high - interval.low for interval in (comparison.by_repository, comparison.bootstrap))
     assert wide > 2.5 * narrow
     assert "repository" in comparison.by_repository.method
+
+
+@pytest.mark.req("A-02")
+def test_two_repositories_are_too_few_to_cluster_by() -> None:
+    """Both repositories have the same difference, so resampling them would give a narrow interval by chance."""
+    a = [trial(f"t{number:02}", "fail") for number in range(20)]
+    b = [trial(f"t{number:02}", "pass" if number % 10 < 4 + number // 10 else "fail") for number in range(20)]
+    repositories = {f"t{number:02}": f"repo{number // 10}" for number in range(20)}
+    comparison = compare(pair(a, b, Rate.CONTRACT), Rate.CONTRACT, repositories=repositories)
+    assert comparison is not None
+    assert comparison.by_repository is None
+    assert any(note.startswith("The tasks come from 2 repositories") for note in comparison.notes)
+    alone = compare(pair(a, b, Rate.CONTRACT), Rate.CONTRACT, repositories=dict.fromkeys(repositories, "repo"))
+    assert alone is not None
+    assert not any("repositor" in note for note in alone.notes)
 
 
 @pytest.mark.req("A-02")

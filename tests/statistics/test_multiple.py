@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from agentbench.statistics.multiple import PRIOR_WINS, best_set, bradley_terry, front, holm
 
@@ -38,6 +37,8 @@ def test_holm_of_a_published_example() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_strengths_maximise_the_likelihood(seed: int) -> None:
+    from scipy.optimize import minimize  # type: ignore[import-untyped]
+
     source = random.Random(seed)
     size = source.randint(2, 5)
     wins = [[0.0 if i == j else float(source.randint(0, 12)) for j in range(size)] for i in range(size)]

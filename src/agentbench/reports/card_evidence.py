@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from agentbench.core.errors import RecordError
 from agentbench.core.reasons import Outcome
 from agentbench.core.text import without_terminal_codes
 from agentbench.policy.stages import PLAN
-from agentbench.reports.escape import columns, plain
+from agentbench.reports.escape import columns, output_line, plain
 from agentbench.trace.events import (
     AcceptanceCheck,
     BuildFinished,
@@ -126,7 +127,7 @@ class Evidence:
         for finding, row in zip(shown, columns(rows, "  "), strict=True):
             yield row
             excerpt = [line for line in finding.excerpt.splitlines() if line.strip()]
-            yield from (f"      | {plain(line, WIDTH)}" for line in excerpt[:EXCERPT_LINES])
+            yield from (f"      | {output_line(line, WIDTH)}" for line in excerpt[:EXCERPT_LINES])
         if len(self.findings) > MAX_SHOWN:
             yield f"  and {len(self.findings) - MAX_SHOWN} more (ab show --html has all)"
 
@@ -149,16 +150,17 @@ class Evidence:
             if not line.startswith(" "):
                 break
             block.append(line)
+        block = [*block[:1], *textwrap.dedent("\n".join(block[1:])).splitlines()]
         if block[0].strip() in {"failed", "broken"} and len(block) > 1:
             block = block[1:]
-        lines = [plain(without_terminal_codes(line), WIDTH) for line in block if line.strip()]
+        lines = [output_line(without_terminal_codes(line), WIDTH) for line in block if line.strip()]
         omitted = len(lines) - FAILURE_LINES
         return lines if omitted <= 0 else [*lines[:FAILURE_LINES], f"… {omitted} more lines"]
 
 
 def last_lines(text: str, count: int) -> list[str]:
     """Return the last lines that are not empty, and how many are left out."""
-    lines = [plain(line, WIDTH) for line in without_terminal_codes(text).splitlines() if line.strip()]
+    lines = [output_line(line, WIDTH) for line in without_terminal_codes(text).splitlines() if line.strip()]
     omitted = len(lines) - count
     return lines if omitted <= 0 else [f"… {omitted} more lines", *lines[-count:]]
 

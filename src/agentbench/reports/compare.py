@@ -15,6 +15,7 @@ from agentbench.reports.deviations import makes_provisional, side_deviations
 from agentbench.reports.escape import code, csv_text, markdown_table, plain
 from agentbench.reports.number_format import amount, percent, plural, points, probability, share_interval, total
 from agentbench.reports.provenance import Provenance, read_provenance
+from agentbench.reports.sequential_text import unadjusted_deviation
 from agentbench.reports.sources import Side, results_of
 from agentbench.reports.summary import interval_json, proportion_json, seals_json
 from agentbench.statistics.comparability import (
@@ -177,10 +178,11 @@ def _comparability(sides: Sequence[Side], names: Sequence[str]) -> tuple[tuple[s
 
 
 def list_deviations(sides: Sequence[Side], names: Sequence[str]) -> tuple[str, ...]:
-    """List the protocol deviations of every side, seeds included."""
+    """List the protocol deviations of every side, seeds and stopping rules included."""
     deviations: list[str] = []
     for side, name in zip(sides, names, strict=True):
         deviations += [*seed_deviations(side.identities, name), *side_deviations(side, name, _provenance(side))]
+        deviations += unadjusted_deviation(side, name)
     return tuple(deviations)
 
 
@@ -345,6 +347,7 @@ def as_json(report: CompareReport) -> dict[str, Json]:
     return {
         "decision": decision(report),
         "rate": report.rate,
+        "alpha": ALPHA,
         "tasks": list(report.tasks),
         "left_out": list(report.left_out),
         "methods": [_method_json(report, index) for index in range(len(names))],

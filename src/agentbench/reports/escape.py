@@ -22,6 +22,12 @@ def plain(text: str, max_length: int = MAX_LENGTH) -> str:
     return line if len(line) <= max_length else line[: max_length - 1] + "…"
 
 
+def output_line(line: str, max_length: int = MAX_LENGTH) -> str:
+    """Return a line of a program's output for a terminal, with its indentation."""
+    shown = printable(line.expandtabs(4).rstrip())
+    return shown if len(shown) <= max_length else shown[: max_length - 1] + "…"
+
+
 def code(text: str, max_length: int = MAX_LENGTH) -> str:
     """Return a Markdown code span that no markup, HTML, link or table cell can break out of."""
     inner = plain(text, max_length).replace("`", "'").replace("|", "\\|")

@@ -13,7 +13,7 @@ from agentbench.contract.yaml_document import read_document
 from agentbench.core.canonical import Json
 from agentbench.core.errors import ContractError, InputError
 from agentbench.reports.escape import plain
-from agentbench.reports.number_format import plural, points
+from agentbench.reports.number_format import plural, points, points_limit
 from agentbench.reports.paired import PairedReport, costs_per_attempt, difference_interval
 from agentbench.statistics.comparability import join_names
 from agentbench.statistics.intervals import Interval
@@ -149,7 +149,8 @@ def _max_drop(gate: GateFile, report: PairedReport) -> Condition | None:
     if gate.max_drop is None:
         return None
     difference = report.comparison.difference
-    why = f"{report.comparison.rate} rate changed by {points(difference)}, maximum drop {gate.max_drop * 100:.1f}"
+    change = points(difference, -gate.max_drop)
+    why = f"{report.comparison.rate} rate changed by {change}, maximum drop {points_limit(gate.max_drop)}"
     # Tolerate rounding in the mean of fractions.
     holds = difference >= -gate.max_drop - 1e-12
     return Condition("max_drop", Conclusion.HOLDS if holds else Conclusion.FAILS, why)
@@ -167,8 +168,9 @@ def _non_inferiority(gate: GateFile, report: PairedReport) -> Condition | None:
             why = "the stopping rule has no interval of this confidence"
     else:
         failed = conclusion is Conclusion.FAILS
-        bound = f"at most {points(interval.high)}" if failed else f"at least {points(interval.low)}"
-        why = f"B − A is {bound} (one-sided α = {rule.alpha:g}), margin {-rule.margin * 100:.1f}"
+        limit, bound = ("at most", interval.high) if failed else ("at least", interval.low)
+        bounded = f"B − A is {limit} {points(bound, -rule.margin)}"
+        why = f"{bounded} (one-sided α = {rule.alpha:g}), margin {points_limit(-rule.margin)}"
     return Condition("non_inferiority", conclusion, why)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentbench.core.canonical import Json, digest
-from agentbench.core.errors import InputError
+from agentbench.core.errors import AgentBenchError
 from agentbench.reports.compare import CompareReport, MethodLine, compare_methods, decision, list_deviations
 from agentbench.reports.escape import code, csv_text, markdown_table, plain
 from agentbench.reports.number_format import amount, percent, plural, share_interval
@@ -41,6 +41,8 @@ class Candidate:
     path: Path
     given: str
     """The path as the user gave it; differs for a bundle."""
+    problem: str = ""
+    """Why it could not be opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,7 @@ class Leaderboard:
 def make_leaderboard(candidates: Sequence[Candidate], trust: Trust, rate: Rate) -> Leaderboard:
     """Verify every run and its signature, and rank the accepted ones.
 
-    Raises:
-        InputError: a path is not a run, or a run is given twice.
+    A run that cannot be read or is given twice is rejected and does not end the others.
     """
     accepted: list[Accepted] = []
     rejected: list[Rejected] = []
@@ -115,8 +116,8 @@ def make_leaderboard(candidates: Sequence[Candidate], trust: Trust, rate: Rate) 
             rejected.append(result)
         else:
             accepted.append(result)
+    accepted, copies = _without_copies(accepted)
     accepted, others = _same_contracts(accepted)
-    _refuse_duplicates(accepted)
     by_origin = {run.side.origin: run for run in accepted}
     sides = [run.side for run in accepted]
     comparison = compare_methods(sides, rate=rate) if len(sides) > 1 else None
@@ -126,10 +127,19 @@ def make_leaderboard(candidates: Sequence[Candidate], trust: Trust, rate: Rate) 
         Entry(1 + sum(share > line.share for share in shares), line, by_origin[line.side.origin]) for line in lines
     )
     deviations = comparison.deviations if comparison else list_deviations(sides, [line.name for line in lines])
-    return Leaderboard(rate, entries, (*rejected, *others), comparison, deviations)
+    return Leaderboard(rate, entries, (*rejected, *copies, *others), comparison, deviations)
 
 
 def _examine(candidate: Candidate, trust: Trust) -> Accepted | Rejected:
+    if candidate.problem:
+        return Rejected(candidate.given, candidate.problem)
+    try:
+        return _examine_run(candidate, trust)
+    except AgentBenchError as error:
+        return Rejected(candidate.given, error.message)
+
+
+def _examine_run(candidate: Candidate, trust: Trust) -> Accepted | Rejected:
     report = audit_run(candidate.path)
     if not report.ok:
         return Rejected(candidate.given, f"does not verify: {report.problems[0]}")
@@ -142,13 +152,15 @@ def _examine(candidate: Candidate, trust: Trust) -> Accepted | Rejected:
     return Accepted(side, check.signer, check.statement.predicate)
 
 
-def _refuse_duplicates(accepted: Sequence[Accepted]) -> None:
-    """A run directory and a bundle of it are the same run."""
-    seen: dict[str, str] = {}
+def _without_copies(accepted: Sequence[Accepted]) -> tuple[list[Accepted], list[Rejected]]:
+    """Keep the first of several copies of a run. A run directory and a bundle of it are the same run."""
+    kept: dict[str, Accepted] = {}
+    copies = []
     for run in accepted:
-        first = seen.setdefault(run.predicate.run_id, run.side.origin)
-        if first is not run.side.origin:
-            raise InputError(f"{first} and {run.side.origin} are the same run")
+        first = kept.setdefault(run.predicate.run_id, run)
+        if first is not run:
+            copies.append(Rejected(run.side.origin, f"the same run as {first.side.origin}"))
+    return list(kept.values()), copies
 
 
 def _same_contracts(accepted: Sequence[Accepted]) -> tuple[list[Accepted], list[Rejected]]:

@@ -28,9 +28,15 @@ from agentbench.reports.number_format import (
 )
 from agentbench.reports.provenance import Provenance, read_provenance
 from agentbench.reports.record_rows import Row
-from agentbench.reports.sequential_text import rule_name, stopping_json, stopping_lines
+from agentbench.reports.sequential_text import (
+    margin_limits,
+    rule_name,
+    stopping_json,
+    stopping_lines,
+    unadjusted_deviation,
+)
 from agentbench.reports.sources import Side
-from agentbench.reports.stopping import StoppedComparison, stopped_comparison, unadjusted_deviations
+from agentbench.reports.stopping import StoppedComparison, stopped_comparison
 from agentbench.reports.summary import interval_json, seals_json
 from agentbench.statistics.comparability import Comparability, compare_identities, join_names
 from agentbench.statistics.intervals import CONFIDENCE, Interval, newcombe_paired
@@ -192,7 +198,7 @@ def compare_sides(
             *comparability.deviations,
             *side_deviations(a, "A", provenance_a),
             *side_deviations(b, "B", provenance_b),
-            *unadjusted_deviations(a, b, stopped),
+            *(() if stopped else (*unadjusted_deviation(a, "A"), *unadjusted_deviation(b, "B"))),
         ),
         stopped=stopped,
     )
@@ -267,7 +273,8 @@ def decision(report: PairedReport) -> str:
         word = f"{comparison.better} IS BETTER"
     elif report.equivalent:
         word, interval = "EQUIVALENT", interval or difference_interval(comparison)
-    effect = f"{report.difference_name} = {points(comparison.difference)} ({point_interval(interval)})"
+    margins = () if report.margin is None else (-report.margin, report.margin)
+    effect = f"{report.difference_name} = {points(comparison.difference)} ({point_interval(interval, *margins)})"
     tasks = plural(len(comparison.pairing.pairs), "task")
     return _marked(report, f"{word}: {effect}, {_deciding_test(comparison)}, {tasks}. {power_sentence(report)}")
 
@@ -287,7 +294,8 @@ def _stopped_decision(report: PairedReport) -> str:
     decision = report.adjusted
     if decision is None or decision.difference is None:
         return "UNDECIDED: the first look of the stopping rule is not complete."
-    effect = f"{report.difference_name} = {points(decision.difference)} (adjusted {point_interval(decision.interval)})"
+    interval = point_interval(decision.interval, *margin_limits(decision))
+    effect = f"{report.difference_name} = {points(decision.difference)} (adjusted {interval})"
     test = f"adjusted p = {probability(decision.adjusted_p)} ({rule_name(decision.rule)})"
     made, planned = 2 * decision.blocks, 2 * decision.planned_blocks
     place = f"Look {decision.look} of {decision.looks}, {made} of {planned} planned attempts"

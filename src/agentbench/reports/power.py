@@ -8,7 +8,7 @@ from agentbench.core.canonical import Json
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.reports.escape import columns
 from agentbench.reports.number_format import percent, plural
-from agentbench.statistics.power import POWER, Design, Power, sanity, simulate_power
+from agentbench.statistics.power import ALPHA, POWER, Design, Power, deciding_test, sanity, simulate_power
 
 MAX_SIMULATED_TASKS = 40_000_000
 """Simulated task means per design; larger designs get fewer simulations."""
@@ -51,7 +51,7 @@ def as_text(report: PowerReport) -> str:
     lines += columns(rows)
     lines += [
         "",
-        "Simulated with an assumed correlation within tasks; Student's t test over per-task differences at 0.05.",
+        f"Simulated with an assumed correlation within tasks, and with the test that decides: {deciding_test(design.repeats)}, at {ALPHA}.",
     ]
     lines += [f"SANITY CHECK FAILED: {problem}" for problem in report.problems] or [
         "Sanity check passed: power does not drop with more tasks, more repeats or a larger effect."
@@ -69,6 +69,7 @@ def as_json(report: PowerReport) -> dict[str, Json]:
         "correlation": design.correlation,
         "power": report.power.power,
         "standard_error": report.power.error,
+        "test": deciding_test(design.repeats),
         "simulations": report.power.simulations,
         "seed": report.seed,
         "larger": [{"tasks": power.design.tasks, "power": power.power} for power in report.larger],

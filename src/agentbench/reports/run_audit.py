@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentbench.record.audit import RunReport, verify_run
-from agentbench.record.naming import RUN_JSON
+from agentbench.record.naming import read_run_json
 from agentbench.record.recompute import recompute
 
 
@@ -25,6 +25,6 @@ def audit_run(run: Path, *, expect_head: str | None = None) -> RunReport:
 def _may_stop(run: Path, report: RunReport) -> bool:
     """Return whether the run can have a stopping rule. Loading the statistics takes longer than most audits."""
     try:
-        return report.decided is not None or b'"stop_when": {' in (run / RUN_JSON).read_bytes()
+        return report.decided is not None or b'"stop_when": {' in read_run_json(run)
     except OSError:
         return False

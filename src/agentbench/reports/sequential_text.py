@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from agentbench.core.canonical import Json
 from agentbench.reports.number_format import finite, plural, point_interval, points, probability
-from agentbench.reports.stopping import StoppedComparison
+from agentbench.reports.sources import Side
+from agentbench.reports.stopping import StoppedComparison, applied_rule
 from agentbench.reports.summary import interval_json
 from agentbench.statistics.sequential.rules import (
     Anytime,
@@ -54,9 +55,16 @@ def describe_decision(decision: SequentialDecision, name_a: str = "A", name_b: s
     place = f"look {decision.look} of {decision.looks} ({decision.blocks} of {decision.planned_blocks} blocks)"
     if decision.difference is None:
         return f"{outcome_words(decision, name_a, name_b)} at {place}: no valid block"
-    effect = f"{name_b} − {name_a} = {points(decision.difference)} (adjusted {point_interval(decision.interval)})"
+    interval = point_interval(decision.interval, *margin_limits(decision))
+    effect = f"{name_b} − {name_a} = {points(decision.difference)} (adjusted {interval})"
     p_value = f"adjusted p = {probability(decision.adjusted_p)}"
     return f"{outcome_words(decision, name_a, name_b)} at {place}: {effect}, {p_value}"
+
+
+def margin_limits(decision: SequentialDecision) -> tuple[float, ...]:
+    """Return the limits that the interval is compared with: both ends of the equivalence margin, if there is one."""
+    margin = decision.rule.margin
+    return () if margin is None else (-margin, margin)
 
 
 def outcome_words(decision: SequentialDecision, name_a: str = "A", name_b: str = "B") -> str:
@@ -85,6 +93,16 @@ def stopping_lines(stopped: StoppedComparison) -> list[str]:
     )
     lines.append("Other intervals and p-values below are not adjusted for the looks")
     return lines
+
+
+def unadjusted_deviation(side: Side, name: str) -> tuple[str, ...]:
+    """Say that a rule could end the run of a side early, for a report that does not apply the rule."""
+    rule = applied_rule(side.run.meta) if side.run else None
+    if rule is None:
+        return ()
+    where = "; those in the report of the pilot are" if side.run and "pilot" in side.run.meta else ""
+    what = f"a stopping rule ({rule_name(rule)}) could end this run early"
+    return (f"{name}: {what}; numbers are not adjusted for it{where}",)
 
 
 def stopping_json(stopped: StoppedComparison) -> dict[str, Json]:

@@ -10,6 +10,8 @@ from agentbench.record.naming import SIGNATURE
 from agentbench.record.seals import AlteredRecord
 
 NOT_SIGNED = "not signed"
+RECORDS = " (records compared, evidence files not: see ab verify)"
+EVERYTHING = " (records and evidence files compared)"
 
 
 class RunSignature(NamedTuple):
@@ -18,8 +20,20 @@ class RunSignature(NamedTuple):
     """A signature that does not match the run leaves every record in doubt."""
 
 
+def with_evidence(line: str, altered: AlteredRecord | None, *, complete: bool) -> str:
+    """Return the line about a signature after evidence files were compared with the seals that it covers.
+
+    `complete`: the files of all attempts were compared.
+    """
+    if not line.endswith(RECORDS):
+        return line
+    if altered is not None:
+        return printable(f"SIGNATURE DOES NOT MATCH: {altered}")
+    return line.removesuffix(RECORDS) + EVERYTHING if complete else line
+
+
 def read_signature(folder: Path) -> RunSignature:
-    """Compare the records of a run with its signature. The evidence files of attempts are left to `ab verify`.
+    """Compare the files that the signature names with the run: its records and the lists of evidence files.
 
     Raises:
         InputError: the trust file is invalid.
@@ -33,6 +47,6 @@ def read_signature(folder: Path) -> RunSignature:
     check = check_signature(folder, default_trust())
     altered = check.state is State.ALTERED
     return RunSignature(
-        printable(check.line()),
+        printable(check.line()) + RECORDS * check.ok,
         (AlteredRecord(SIGNATURE, None, f"does not match: {check.problems[0]}"),) if altered else (),
     )

@@ -11,14 +11,14 @@ from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.text import printable
 from agentbench.record.find_run import find_run
-from agentbench.record.naming import RUN_JSON
+from agentbench.record.naming import RUN_JSON, SIGNATURE
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
 from agentbench.record.seals import AlteredRecord, SealCheck, altered_evidence
 from agentbench.reports.csv_results import read_deviations, read_results
 from agentbench.reports.missing_results import MissingResults, missing_results
 from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
-from agentbench.reports.signature import RunSignature, read_signature
+from agentbench.reports.signature import RECORDS, RunSignature, read_signature, with_evidence
 from agentbench.statistics.comparability import Identity
 from agentbench.statistics.trials import Trial
 
@@ -46,7 +46,7 @@ class Run:
     meta: Mapping[str, Json] = field(default_factory=dict)
     """The content of `run.json`."""
     signature: str = ""
-    """Who signed the run; empty while it is not closed."""
+    """Who signed the run, and which files were compared; empty for a run that is neither closed nor signed."""
     given: str = ""
     """The path as the user gave it, if it is not `path`: a share bundle."""
 
@@ -92,7 +92,13 @@ class Run:
             for record in records
             if (seal := seals.seals.get(record.attempt_id)) is not None
         ]
-        return replace(self, altered=(*self.altered, *filter(None, found)))
+        altered = tuple(filter(None, found))
+        line = with_evidence(self.signature, next(iter(altered), None), complete=len(found) == len(seals.seals))
+        return replace(self, altered=(*self.altered, *altered), signature=line)
+
+    def with_signed_evidence(self) -> Run:
+        """Return a signed run with the evidence files of all final attempts compared, for pages that show them."""
+        return self.with_audit(self.finals) if self.signature.endswith(RECORDS) else self
 
     @cached_property
     def missing(self) -> MissingResults | None:
@@ -169,7 +175,8 @@ def open_run(path: Path) -> Run:
             raise InputError(msg, remedy="upgrade agentbench-harness")
         records = read_rows(folder)
         seals = records.seals
-        signature = read_signature(folder) if seals.closed else RunSignature("")
+        signed = seals.closed or (folder / SIGNATURE).is_file()
+        signature = read_signature(folder) if signed else RunSignature("")
     except RecordError as error:
         raise InputError(error.message, remedy=VERIFY) from error
     return Run(

@@ -156,12 +156,14 @@ def stopped_comparison(a: Side, b: Side, rate: Rate) -> StoppedComparison | None
     return StoppedComparison(declared, declared.decide(trials_of_rows((*a.run.rows, *b.run.rows))))
 
 
-def unadjusted_deviations(a: Side, b: Side, stopped: StoppedComparison | None) -> tuple[str, ...]:
-    """Say which runs may have been stopped early by a rule that this comparison cannot apply."""
-    if stopped is not None:
-        return ()
-    why = "a stopping rule of another comparison could end this run early; numbers are not adjusted for it"
-    return tuple(f"{name}: {why}" for name, side in (("A", a), ("B", b)) if side.run and declared_rule(side.run.meta))
+def applied_rule(meta: Mapping[str, Json]) -> Rule | None:
+    """Return the rule that could end a run early: its own, or that of its pilot."""
+    declared = declared_rule(meta)
+    pilot = meta.get("pilot")
+    registered = pilot.get("stopping") if isinstance(pilot, Mapping) else None
+    if declared is None and isinstance(registered, Mapping):
+        return read_rule(registered)
+    return declared.rule if declared else None
 
 
 def trials_of_rows(rows: Iterable[Row]) -> dict[Attempt, Trial]:

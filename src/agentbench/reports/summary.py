@@ -302,7 +302,7 @@ def _by_repository(lines: Sequence[TaskLine], provenance: Provenance) -> Interva
     for line in lines:
         passed, attempts = clusters.get(repositories[line.task], (0, 0))
         clusters[repositories[line.task]] = (passed + line.passed, attempts + line.counted)
-    if len(clusters) == len(lines):
+    if not 1 < len(clusters) < len(lines):
         return None
     interval = clustered_wilson(list(clusters.values()))
     return interval and replace(interval, method="Wilson, clustered by repository")

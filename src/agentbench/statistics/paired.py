@@ -18,7 +18,13 @@ from statistics import NormalDist
 import numpy as np
 
 from agentbench.statistics.bootstrap import bootstrap_interval
-from agentbench.statistics.intervals import CONFIDENCE, Interval, mean_interval, newcombe_paired
+from agentbench.statistics.intervals import (
+    CONFIDENCE,
+    MIN_REPOSITORIES,
+    Interval,
+    mean_interval,
+    newcombe_paired,
+)
 from agentbench.statistics.power import ALPHA, Detectable, detectable_mean, detectable_single
 from agentbench.statistics.trials import Rate, Trial
 
@@ -117,7 +123,9 @@ class Comparison:
     bootstrap: Interval | None = None
     """Interval from resampling tasks."""
     by_repository: Interval | None = None
-    """Interval from resampling repositories; None if they are unknown or each task has its own."""
+    """Interval from resampling repositories; None if they are unknown or too few, or each task has its own."""
+    repositories: int | None = None
+    """Number of repositories that the tasks come from; None if unknown."""
     detectable: Detectable | None = None
     """Minimum detectable effect."""
     method: Method = Method.TEST
@@ -168,6 +176,11 @@ class Comparison:
             )
         if self.mcnemar_exact is not None and p <= ALPHA < self.mcnemar_exact:
             notes.append(f"Mid-p is significant at {ALPHA}; the more conservative exact test is not.")
+        if self.repositories and 1 < self.repositories < min(MIN_REPOSITORIES, len(self.pairing.pairs)):
+            notes.append(
+                f"The tasks come from {self.repositories} repositories, and the intervals treat tasks as independent: "
+                f"clustering by repository needs at least {MIN_REPOSITORIES} repositories."
+            )
         if self.discordant < self.min_discordant:
             differ = "1 task differs" if self.discordant == 1 else f"{self.discordant} tasks differ"
             notes.append(
@@ -223,6 +236,7 @@ def compare(
         sign_flip_exact=flipped is None or flipped.exact,
         bootstrap=bootstrap_interval(list(map(float, differences)), confidence=confidence),
         by_repository=_by_repository(pairs, repositories, confidence),
+        repositories=len(_clusters(pairs, repositories)) or None,
         detectable=(
             detectable_single(table.only_a, table.only_b, len(pairs))
             if table
@@ -235,12 +249,8 @@ def compare(
 def _by_repository(
     pairs: Sequence[PairedTask], repositories: Mapping[str, str] | None, confidence: float
 ) -> Interval | None:
-    if repositories is None or any(pair.task not in repositories for pair in pairs):
-        return None
-    differences: dict[str, list[float]] = {}
-    for pair in pairs:
-        differences.setdefault(repositories[pair.task], []).append(float(pair.difference))
-    if len(differences) == len(pairs):
+    differences = _clusters(pairs, repositories)
+    if not MIN_REPOSITORIES <= len(differences) < len(pairs):
         return None
     return bootstrap_interval(
         [math.fsum(values) for values in differences.values()],
@@ -248,6 +258,16 @@ def _by_repository(
         by="repository",
         confidence=confidence,
     )
+
+
+def _clusters(pairs: Sequence[PairedTask], repositories: Mapping[str, str] | None) -> dict[str, list[float]]:
+    """Return the differences of each repository; empty if the repository of a task is unknown."""
+    if repositories is None or any(pair.task not in repositories for pair in pairs):
+        return {}
+    differences: dict[str, list[float]] = {}
+    for pair in pairs:
+        differences.setdefault(repositories[pair.task], []).append(float(pair.difference))
+    return differences
 
 
 def contingency(pairs: Sequence[PairedTask]) -> Contingency:

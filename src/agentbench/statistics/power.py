@@ -18,6 +18,7 @@ import numpy as np
 
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.statistics.distributions import t_quantile
+from agentbench.statistics.simulated_tests import mid_p_significant, sign_flip_significant
 
 ALPHA = 0.05
 POWER = 0.8
@@ -111,29 +112,31 @@ def simulate_power(
     alpha: float = ALPHA,
     simulations: int = SIMULATIONS,
     seed: int = PROTOCOL_SEED,
-    min_discordant: int = 0,
 ) -> Power:
-    """Estimate how often a comparison of this design is significant, by Student's t test over per-task differences.
+    """Estimate how often a comparison of this design is significant, with the test that decides in the report.
 
-    A comparison with fewer than `min_discordant` differing tasks is not significant: see `required_discordant`.
+    That is McNemar's mid-p with one attempt per task, and the sign-flip test over tasks with repeats.
     """
     rng = np.random.default_rng(seed)
     shape = (simulations, design.tasks)
     deterministic = rng.random(shape) < design.correlation
     difficulty = rng.random(shape)
-    means = []
+    passed = []
     for rate in (design.rate_a, design.rate_b):
-        independent = rng.binomial(design.repeats, rate, size=shape) / design.repeats
-        means.append(np.where(deterministic, (difficulty < rate).astype(np.float64), independent))
-    differences = means[1] - means[0]
-    centre = differences.mean(axis=1)
-    error = differences.std(axis=1, ddof=1) / math.sqrt(design.tasks)
-    critical = t_quantile(1 - alpha, design.tasks - 1)
-    # Without variance, a simulated comparison is significant only if all tasks share the same non-zero difference.
-    significant = np.where(error > 0, np.abs(centre) > critical * error, np.abs(centre) > 0)
-    significant &= (differences != 0).sum(axis=1) >= min_discordant
+        independent = rng.binomial(design.repeats, rate, size=shape)
+        passed.append(np.where(deterministic, (difficulty < rate) * design.repeats, independent))
+    steps = passed[1] - passed[0]
+    if design.repeats == 1:
+        significant = mid_p_significant((steps < 0).sum(axis=1), (steps > 0).sum(axis=1), alpha)
+    else:
+        significant = sign_flip_significant(steps, design.repeats, alpha)
     share = float(significant.mean())
     return Power(design, share, math.sqrt(max(share * (1 - share), 1 / simulations) / simulations), simulations)
+
+
+def deciding_test(repeats: int) -> str:
+    """Name the test that decides a comparison of this design."""
+    return "McNemar's mid-p test" if repeats == 1 else "the sign-flip test over tasks"
 
 
 def required_discordant(repeats: int, alpha: float = ALPHA) -> int:
@@ -145,11 +148,14 @@ def required_discordant(repeats: int, alpha: float = ALPHA) -> int:
 
 
 def sanity(base: Design, *, simulations: int = SIMULATIONS, seed: int = PROTOCOL_SEED) -> tuple[str, ...]:
-    """Check that more tasks, more repeats or a larger effect do not lower the power. Returns the violations."""
+    """Check that more tasks, more repeats or a larger effect do not lower the power. Returns the violations.
+
+    Repeats start at 2 here: with one attempt per task another test decides, which is less conservative.
+    """
     larger = min(1.0, max(0.0, base.rate_b + (base.rate_b - base.rate_a)))
     chains = {
         "tasks": [replace(base, tasks=base.tasks * factor) for factor in (1, 2, 4)],
-        "repeats": [replace(base, repeats=base.repeats * factor) for factor in (1, 2, 4)],
+        "repeats": [replace(base, repeats=max(2, base.repeats) * factor) for factor in (1, 2, 4)],
         "effect": [replace(base, rate_b=base.rate_a), base, replace(base, rate_b=larger)],
     }
     problems = []

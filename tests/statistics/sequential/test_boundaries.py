@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy import stats  # type: ignore[import-untyped]
 
 from agentbench.statistics.sequential.boundaries import (
     crossing_probabilities,
@@ -82,6 +81,8 @@ def test_a_single_look_is_the_fixed_design() -> None:
 
 @pytest.mark.parametrize("drift", [0.0, 1.5, -3.0])
 def test_crossing_probabilities_agree_with_the_multivariate_normal(drift: float) -> None:
+    from scipy import stats  # type: ignore[import-untyped]
+
     fractions, bounds = np.array([0.3, 0.7, 1.0]), [2.5, 2.2, 2.0]
     crossing = crossing_probabilities(bounds, tuple(fractions), drift)
     covariance = np.sqrt(np.minimum.outer(fractions, fractions) / np.maximum.outer(fractions, fractions))
