@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentbench.core.reasons import InvalidCause, Outcome, RunStatus, TerminationCode
-from agentbench.pilot.config import PilotFile
-from agentbench.pilot.criteria import Facts
-from agentbench.pilot.flakes import FlakeScreen, ScreenedTask
-from agentbench.pilot.observations import Observation
-from agentbench.pilot.plan import PlanLine, PlannedTask, make_plan
-from agentbench.pilot.power import PowerAnalysis, analyse_power
+from agentbench.pilot.decisions.criteria import Facts
+from agentbench.pilot.decisions.flakes import FlakeScreen, ScreenedTask
+from agentbench.pilot.decisions.observations import Observation
+from agentbench.pilot.design.pilot_file import PilotFile
+from agentbench.pilot.design.plan import PlanLine, PlannedTask, make_plan
+from agentbench.pilot.design.power_analysis import PowerAnalysis, analyse_power
 from tests.pilot.studies import PILOT
 
 TASKS = ("four", "one", "three", "two")

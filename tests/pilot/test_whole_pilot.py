@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentbench.pilot.tables import AUDIT_COLUMNS, rubric_columns
+from agentbench.pilot.report.tables import AUDIT_COLUMNS, rubric_columns
 from tests.pilot.conftest import Finished, output
 from tests.pilot.studies import read_jsonl, records
 from tests.run.conftest import Ab
@@ -29,6 +29,7 @@ def test_every_step_of_a_pilot_succeeds(finished: Finished) -> None:
     assert set(codes.values()) == {0}, finished.commands
     assert output(finished, "verify") | {"pilot": ""} == {
         "pilot": "",
+        "notes": [],
         "ok": True,
         "decision": "verified",
         "problems": [],
@@ -37,6 +38,7 @@ def test_every_step_of_a_pilot_succeeds(finished: Finished) -> None:
         "decisions": 9,
         "removals": 0,
         "verdicts": 32,
+        "signatures": {"runs": 12, "signed": 0, "signers": [], "not_checked": 0, "registrations": []},
     }
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FOLDER, executor_option, json_option, tasks_dir_option, workers_option
+from agentbench.cli.options import FOLDER, executor_option, format_option, json_option, tasks_dir_option, workers_option
 
 if TYPE_CHECKING:
-    from agentbench.pilot.decisions import StageDecision
-    from agentbench.pilot.execution import StageRun
+    from agentbench.pilot.decisions.decision_log import StageDecision
+    from agentbench.pilot.lifecycle.run_stage import StageRun
 
 EPILOG = """\b
 Examples:
@@ -39,6 +39,7 @@ Examples:
 FREEZE_EPILOG = """\b
 Examples:
   ab pilot freeze study
+  ab pilot freeze study --sign ada
   ab pilot freeze study --amend --reason "price of the model changed"
 
 A second freeze is refused. An amendment plans again from pilot.yaml and links the new registration to the old one; it
@@ -95,7 +96,7 @@ def init_command(
 ) -> None:
     """Write a commented pilot.yaml."""
     from agentbench.contract.suite import suite_folder
-    from agentbench.pilot.template import NewPilot, new_pilot
+    from agentbench.pilot.design.template import NewPilot, new_pilot
 
     for name in suites:
         suite_folder(name, tasks_dir)
@@ -111,21 +112,21 @@ def plan_command(folder: Path, *, as_json: bool) -> None:
 
     Refuses a design that is unbalanced or that cannot be analysed.
     """
-    from agentbench.pilot.criteria import power_criterion
-    from agentbench.pilot.planning import compute_plan, require_not_frozen, write_plan
-    from agentbench.pilot.power import power_json
-    from agentbench.pilot.state import require_folder, stage_counts
+    from agentbench.pilot.decisions.criteria import power_criterion
+    from agentbench.pilot.design.pilot_design import read_design, require_not_frozen, write_plan_files
+    from agentbench.pilot.design.power_analysis import power_json
+    from agentbench.pilot.pilot_state import require_folder, stage_counts
 
     require_folder(folder)
     require_not_frozen(folder)
-    planning = compute_plan(folder)
-    power = write_plan(planning)
-    counts, projection = stage_counts(planning.lines), planning.projection
-    total = planning.pilot.budgets.total
+    design = read_design(folder)
+    power = write_plan_files(design)
+    counts, projection = stage_counts(design.lines), design.projection
+    total = design.pilot.budgets.total
     if as_json:
         value = {
             "pilot": str(folder),
-            "attempts": len(planning.lines),
+            "attempts": len(design.lines),
             "stages": dict(counts),
             "power": power_json(power),
             "projected_cost": projection.total,
@@ -134,8 +135,8 @@ def plan_command(folder: Path, *, as_json: bool) -> None:
         click.echo(json.dumps(value, indent=2))
         return
     stages = ", ".join(f"{stage} {count}" for stage, count in counts.items())
-    tasks, methods = len(planning.sample.tasks), len(planning.pilot.names)
-    click.echo(f"{len(planning.lines)} attempts: {tasks} tasks, {methods} methods and baselines ({stages})")
+    tasks, methods = len(design.sample.tasks), len(design.pilot.names)
+    click.echo(f"{len(design.lines)} attempts: {tasks} tasks, {methods} methods and baselines ({stages})")
     criterion = power_criterion(power)
     click.echo(f"{'Power is sufficient' if criterion.met else 'UNDERPOWERED'}: {criterion.evidence}")
     click.echo(f"Projected cost (a model, not spending): {projection.total:.4g} of the budget of {total:g}")
@@ -148,24 +149,29 @@ def plan_command(folder: Path, *, as_json: bool) -> None:
 @click.argument("folder", type=FOLDER, metavar="DIR")
 @click.option("--amend", is_flag=True, help="Replace the registration by a new one that is linked to it.")
 @click.option("--reason", default="", help="Why the pilot is amended (with --amend).")
+@click.option("--sign", "key", metavar="KEY", help="Sign the registration with this key: its name, or a key file.")
 @json_option
-def freeze_command(folder: Path, *, amend: bool, reason: str, as_json: bool) -> None:
+def freeze_command(folder: Path, *, amend: bool, reason: str, key: str | None, as_json: bool) -> None:
     """Register the pilot: freeze its plan, tasks, methods, weights, thresholds and prices by digest."""
-    from agentbench.pilot.execution import pilot_lock
-    from agentbench.pilot.freeze import amend_pilot, freeze_pilot
-    from agentbench.pilot.state import require_folder
+    from agentbench.cli.keys import signing_key
+    from agentbench.pilot.lifecycle.freeze import amend_pilot, freeze_pilot
+    from agentbench.pilot.lifecycle.lock import pilot_lock
+    from agentbench.pilot.pilot_state import require_folder
 
     if amend != bool(reason.strip()):
         raise click.UsageError("--amend and --reason need each other.")
     require_folder(folder)
+    signer = None if key is None else signing_key(key)
     with pilot_lock(folder):
-        registration = amend_pilot(folder, reason.strip()) if amend else freeze_pilot(folder)
+        registration = amend_pilot(folder, reason.strip(), signer) if amend else freeze_pilot(folder, signer)
     if as_json:
         click.echo(json.dumps(registration.model_dump(mode="json"), indent=2))
         return
     click.echo(f"FROZEN: registration {registration.number}, {registration.registration_id}")
     frozen = f"{len(registration.tasks)} tasks, {len(registration.methods)} methods and baselines"
     click.echo(f"  {frozen}, harness {registration.harness_version}")
+    if signer is not None:
+        click.echo(f"  signed with {signer.public.name} ({signer.public.key_id})")
     click.echo(f"Next: ab pilot run {folder}")
 
 
@@ -175,16 +181,21 @@ def freeze_command(folder: Path, *, amend: bool, reason: str, as_json: bool) -> 
 @workers_option
 @executor_option
 @json_option
-def run_command(folder: Path, *, stage: str | None, workers: int, executor: str, as_json: bool) -> None:
+def run_command(
+    folder: Path, *, stage: str | None, workers: int, executor: str, ray_address: str, as_json: bool
+) -> None:
     """Carry out the next stage in the order of the plan."""
-    from agentbench.pilot.execution import Options, pilot_lock, prepare_stage
-    from agentbench.pilot.state import require_folder
+    from agentbench.pilot.lifecycle.lock import pilot_lock
+    from agentbench.pilot.lifecycle.run_stage import prepare_stage
+    from agentbench.pilot.pilot_state import require_folder
     from agentbench.run.executor import open_executor
+    from agentbench.run.executor_options import ExecutorOptions
 
     require_folder(folder)
-    open_executor(executor, workers)
+    options = ExecutorOptions(executor, workers, ray_address)
+    open_executor(options)
     with pilot_lock(folder):
-        run = prepare_stage(folder, stage, Options(workers, executor))
+        run = prepare_stage(folder, stage, options)
         sys.exit(_run_stage(run, as_json=as_json))
 
 
@@ -192,8 +203,8 @@ def _run_stage(run: StageRun, *, as_json: bool) -> int:
     from agentbench.cli.launch import execute
     from agentbench.cli.progress import Progress
     from agentbench.core.text import printable
-    from agentbench.pilot.efficacy import RULE as EFFICACY
-    from agentbench.pilot.status import frozen_status, status_json
+    from agentbench.pilot.decisions.efficacy import RULE as EFFICACY
+    from agentbench.pilot.report.status import frozen_status, status_json
 
     def report(line: str) -> None:
         if not as_json:
@@ -221,7 +232,7 @@ def _run_stage(run: StageRun, *, as_json: bool) -> int:
 
 def _print_decision(decision: StageDecision, *, err: bool = False) -> None:
     from agentbench.core.text import printable
-    from agentbench.pilot.status import criterion_lines
+    from agentbench.pilot.report.status import criterion_lines
 
     click.echo(printable(decision_headline(decision)), err=err)
     for line in criterion_lines(decision.criteria):
@@ -257,10 +268,10 @@ def remove_command(folder: Path, *, task_id: str, cause: str, reason: str, by: s
     from dataclasses import asdict
 
     from agentbench.core.text import printable
-    from agentbench.pilot.execution import pilot_lock
-    from agentbench.pilot.removals import Cause
-    from agentbench.pilot.remove import remove_task
-    from agentbench.pilot.state import require_folder
+    from agentbench.pilot.decisions.removals import Cause
+    from agentbench.pilot.lifecycle.lock import pilot_lock
+    from agentbench.pilot.lifecycle.remove_task import remove_task
+    from agentbench.pilot.pilot_state import require_folder
 
     require_folder(folder)
     with pilot_lock(folder):
@@ -277,7 +288,7 @@ def remove_command(folder: Path, *, task_id: str, cause: str, reason: str, by: s
 def status_command(folder: Path, *, as_json: bool) -> None:
     """Show stages, criteria with their evidence, spending, stopping rules and what comes next."""
     from agentbench.core.text import printable
-    from agentbench.pilot.status import pilot_status, status_json, status_lines
+    from agentbench.pilot.report.status import pilot_status, status_json, status_lines
 
     status = pilot_status(folder)
     if as_json:
@@ -289,20 +300,13 @@ def status_command(folder: Path, *, as_json: bool) -> None:
 
 @command.command("report", epilog=REPORT_EPILOG)
 @click.argument("folder", type=FOLDER, metavar="DIR")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["md", "html", "json", "csv"]),
-    default="md",
-    show_default=True,
-    help="Output format; html is written into the folder of the pilot.",
-)
+@format_option(html="is written into the folder of the pilot")
 @json_option
 def report_command(folder: Path, *, form: str, as_json: bool) -> None:
     """Report the results, and write audit.csv and rubric.csv."""
-    from agentbench.pilot.page import write_pilot_page
-    from agentbench.pilot.report import make_report, write_tables
-    from agentbench.pilot.report_text import report_csv, report_json, report_markdown
+    from agentbench.pilot.report.page import write_pilot_page
+    from agentbench.pilot.report.results import make_report, write_tables
+    from agentbench.pilot.report.text import report_csv, report_json, report_markdown
 
     report = make_report(folder)
     write_tables(report)

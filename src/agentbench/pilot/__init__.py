@@ -1,6 +1,6 @@
-"""Owns pre-registered, staged studies: plan, registration, stages, stopping rules, removals, report and verification.
+"""Owns pre-registered, staged studies.
 
-`config` and `plan` say what will be done, `registration` freezes it, `execution` carries stages out, and `criteria`, `stopping`
-and `removals` decide, so that `verification` can decide again. A decision must not depend on anything but the registration and
-the recorded attempts.
+`design` says what will be done, `registration` freezes it, `lifecycle` carries it out, `decisions` decides, `pilot_state` reads
+everything back, `report` shows it and `verification` decides again. A decision must not depend on anything but the registration
+and the recorded attempts.
 """

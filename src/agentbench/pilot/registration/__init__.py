@@ -1,0 +1,1 @@
+"""Owns the registration: everything frozen before the first attempt, and comparing a design with it."""

@@ -1,0 +1,1 @@
+"""Owns `ab verify` of a pilot: recomputes registrations, plan, order of attempts, decisions and removals."""

@@ -1,0 +1,49 @@
+"""The result of verifying a pilot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentbench.pilot.registration.signature import RegistrationSignatures
+from agentbench.record.audit import Decision as AuditDecision
+from agentbench.trace.verify import Kind, Problem
+
+
+@dataclass(slots=True)
+class PilotVerification:
+    """The result. Start with the first of the `problems`."""
+
+    path: Path
+    problems: list[Problem] = field(default_factory=list)
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("registrations", "attempts", "decisions", "removals", "verdicts"), 0)
+    )
+
+    registrations: RegistrationSignatures = field(default_factory=RegistrationSignatures)
+    """Signatures of the registrations."""
+    notes: list[str] = field(default_factory=list)
+    """What could not be checked."""
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    @property
+    def decision(self) -> AuditDecision:
+        if self.ok:
+            return "verified"
+        return "incomplete" if all(problem.kind == "unclosed" for problem in self.problems) else "altered"
+
+    def add(self, kind: Kind, place: str, message: str) -> None:
+        self.problems.append(Problem(kind, place, message))
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Describe what was recomputed."""
+    return ", ".join(f"{number} {name[:-1] if number == 1 else name}" for name, number in counts.items())
