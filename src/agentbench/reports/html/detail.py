@@ -52,7 +52,7 @@ def detail(record: AttemptRecord, folder: Path, trace: Trace) -> dict[str, Json]
     """Return everything about an attempt except its events."""
     return {
         "record": bounded(record.model_dump(mode="json")),
-        "review": bounded(list(review_lines(record, folder))[:MAX_REVIEWS], text=500),
+        "review": review_json(record, folder),
         "findings": list(trace.findings),
         "diff": _diff(record, folder),
         "task": _task(record, folder, trace),
@@ -60,6 +60,11 @@ def detail(record: AttemptRecord, folder: Path, trace: Trace) -> dict[str, Json]
         "agent": list(_agent_output(record, folder)),
         "trace": {"parts": trace.parts, "events": trace.events, "note": trace.note},
     }
+
+
+def review_json(record: AttemptRecord, folder: Path) -> Json:
+    """Return why an attempt needs review."""
+    return bounded(list(review_lines(record, folder))[:MAX_REVIEWS], text=500)
 
 
 def _finding(payload: object) -> dict[str, Json]:
@@ -104,7 +109,7 @@ def _outputs(record: AttemptRecord, folder: Path) -> Iterator[Json]:
             continue
         decoy_runs = from_trace.decoy_runs.get(check.id, 0)
         text = (from_trace.diagnostics if decoy_runs else from_trace.outputs).get(check.id, "")
-        text = without_terminal_codes(text).strip()
+        text = without_terminal_codes(text).rstrip().lstrip("\n")
         note = (
             f"Failures of real tests. {decoy_runs} runs mix real tests with decoys, which fail as expected; "
             f"their output is in {record.artifact_paths.checks_stdout or record.artifact_paths.passing_stdout}."
@@ -152,7 +157,7 @@ def trace_parts(record: AttemptRecord, folder: Path, trace: Trace) -> Iterator[s
             for raw in file:
                 if not raw.endswith(b"\n"):
                     break
-                event = _event(raw[:-1], trace)
+                event = event_json(raw[:-1], trace)
                 part.append(event)
                 size += len(event)
                 trace.events += 1
@@ -167,7 +172,7 @@ def trace_parts(record: AttemptRecord, folder: Path, trace: Trace) -> Iterator[s
         trace.parts += 1
 
 
-def _event(raw: bytes, trace: Trace) -> str:
+def event_json(raw: bytes, trace: Trace) -> str:
     """Return one event as JSON: the payload as logged, or truncated if it is large."""
     try:
         line = read_line(raw)

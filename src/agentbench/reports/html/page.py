@@ -8,7 +8,7 @@ import html
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +20,7 @@ from agentbench.reports.compare import CompareReport
 from agentbench.reports.gate import GateVerdict
 from agentbench.reports.html.bounded import ByteBudget
 from agentbench.reports.html.data import attempt_row, comparison_json, methods_json, page_json
-from agentbench.reports.html.detail import Trace, detail, trace_parts
+from agentbench.reports.html.detail import Trace, detail, review_json, trace_parts
 from agentbench.reports.paired import PairedReport
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Run
@@ -29,7 +29,9 @@ from agentbench.reports.summary import summarise
 PAGE = "index.html"
 SIDE = "data"
 MARKER = "agentbench-report.txt"
-SCRIPTS = ("dom.js", "figures.js", "views.js", "attempt.js", "trace.js", "app.js")
+SCRIPTS = ("dom.js", "figures.js", "source.js", "views.js", "syntax.js", "attempt.js", "replay.js", "trace.js")
+START = "app.js"
+"""The last script: it starts the page."""
 MAX_ATTEMPTS = 50_000
 ROW_BYTES = 14_000_000
 """Limit for the rows of attempts; with reviews and flips the page stays below 20 MB."""
@@ -52,39 +54,54 @@ def write_page(
         RecordError: the report cannot be written.
     """
     _prepare(folder)
-    summaries = [summarise(run) for run in runs]
-    max_rows = MAX_ATTEMPTS // max(1, len(runs))
-    attempts: list[list[Json]] = []
-    reviews: dict[str, Json] = {}
-    index: dict[tuple[str, str], int] = {}
-    review_budget = ByteBudget(REVIEW_BYTES)
+
+    def write_attempt(position: int, record: AttemptRecord, run: Run) -> None:
+        _write_attempt(folder / SIDE, position, record, run.path)
+
     try:
-        for number, summary in enumerate(summaries):
-            row_budget = ByteBudget(ROW_BYTES // len(runs))
-            truths = {review.attempt_id: review.agreement for review in summary.reviews}
-            # Attempts that did not pass come first, in case not all fit.
-            ordered = sorted(summary.run.rows, key=lambda row: (row.passed, row.task, row.repeat))[:max_rows]
-            for row, record in zip(ordered, summary.run.records(ordered), strict=True):
-                position, line = (
-                    len(attempts),
-                    attempt_row(number, summary.run, row, record, truths.get(row.attempt_id)),
-                )
-                if not row_budget.fits(line):
-                    break
-                data = _write_attempt(folder / SIDE, position, record, summary.run.path)
-                attempts.append(line)
-                index[str(summary.run.path), row.attempt_id] = position
-                if row.needs_review and review_budget.fits(data["review"]):
-                    reviews[str(position)] = data["review"]
-        paired = comparison if isinstance(comparison, PairedReport) else None
-        compared = comparison_json(paired, runs, index) if paired else None
-        data = page_json(summaries, attempts, reviews, compared, gate)
-        data["methods"] = methods_json(comparison, runs) if isinstance(comparison, CompareReport) else None
-        data["omitted"] = sum(len(run.rows) for run in runs) - len(attempts)
+        data = page_data(runs, comparison=comparison, gate=gate, visit=write_attempt)
         (folder / PAGE).write_text(render(data), encoding="utf-8")
     except OSError as error:
         raise RecordError.of("write", folder, error) from error
     return folder / PAGE
+
+
+def page_data(
+    runs: Sequence[Run],
+    *,
+    comparison: PairedReport | CompareReport | None = None,
+    gate: GateVerdict | None = None,
+    visit: Callable[[int, AttemptRecord, Run], None] = lambda _position, _record, _run: None,
+    max_attempts: int = MAX_ATTEMPTS,
+) -> dict[str, Json]:
+    """Return the data of a page: runs, attempts, comparison. `visit` is called with the position of each attempt."""
+    runs = [run.with_signed_evidence() for run in runs]
+    summaries = [summarise(run) for run in runs]
+    max_rows = max_attempts // max(1, len(runs))
+    attempts: list[list[Json]] = []
+    reviews: dict[str, Json] = {}
+    index: dict[tuple[str, str], int] = {}
+    review_budget = ByteBudget(REVIEW_BYTES)
+    for number, summary in enumerate(summaries):
+        row_budget = ByteBudget(ROW_BYTES // len(runs))
+        truths = {review.attempt_id: review.agreement for review in summary.reviews}
+        # Attempts that did not pass come first, in case not all fit.
+        ordered = sorted(summary.run.rows, key=lambda row: (row.passed, row.task, row.repeat))[:max_rows]
+        for row, record in zip(ordered, summary.run.records(ordered), strict=True):
+            position, line = len(attempts), attempt_row(number, summary.run, row, record, truths.get(row.attempt_id))
+            if not row_budget.fits(line):
+                break
+            visit(position, record, summary.run)
+            attempts.append(line)
+            index[str(summary.run.path), row.attempt_id] = position
+            if row.needs_review and review_budget.fits(review := review_json(record, summary.run.path)):
+                reviews[str(position)] = review
+    paired = comparison if isinstance(comparison, PairedReport) else None
+    compared = comparison_json(paired, runs, index) if paired else None
+    data = page_json(summaries, attempts, reviews, compared, gate)
+    data["methods"] = methods_json(comparison, runs) if isinstance(comparison, CompareReport) else None
+    data["omitted"] = sum(len(run.rows) for run in runs) - len(attempts)
+    return data
 
 
 def export_attempt(run: Run, row: Row) -> str:
@@ -112,17 +129,30 @@ def export_attempt(run: Run, row: Row) -> str:
 
 def render(data: Mapping[str, Json], *, self_contained: bool = False) -> str:
     """Render the page. Its policy allows only the script and style with these digests."""
-    style, script = asset("page.css"), "\n".join(asset(name) for name in SCRIPTS)
+    script = "\n".join(asset(name) for name in (*SCRIPTS, START))
     # Side files are scripts loaded by the page's script; a self-contained page loads none.
-    loading = "" if self_contained else " 'strict-dynamic'"
-    policy = (
-        f"default-src 'none'; script-src '{policy_digest(script)}'{loading}; style-src '{policy_digest(style)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; object-src 'none'"
+    return _filled(data, script, _policy(script, "" if self_contained else " 'strict-dynamic'"))
+
+
+def render_live(data: Mapping[str, Json], live_script: str) -> tuple[str, str]:
+    """Render the page of a server, whose data comes over HTTP. Returns the page and its policy."""
+    script = "\n".join([*(asset(name) for name in SCRIPTS), live_script, asset(START)])
+    policy = f"{_policy(script)}; connect-src 'self'"
+    return _filled(data, script, policy), f"{policy}; frame-ancestors 'none'"
+
+
+def _policy(script: str, loading: str = "") -> str:
+    return (
+        f"default-src 'none'; script-src '{policy_digest(script)}'{loading}; style-src '{policy_digest(asset('page.css'))}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; object-src 'none'"
     )
+
+
+def _filled(data: Mapping[str, Json], script: str, policy: str) -> str:
     parts = {
         "POLICY": html.escape(policy, quote=True).replace("&#x27;", "'"),
         "TITLE": html.escape(str(data["title"])),
-        "STYLE": style,
+        "STYLE": asset("page.css"),
         "DATA": embedded(data),
         "SCRIPT": script,
     }
@@ -141,14 +171,12 @@ def side_file(key: str, text: str) -> str:
     return f'AB.put("{key}",{embedded(text)});\n'
 
 
-def _write_attempt(folder: Path, position: int, record: AttemptRecord, run: Path) -> dict[str, Json]:
+def _write_attempt(folder: Path, position: int, record: AttemptRecord, run: Path) -> None:
     trace = Trace()
     for number, text in enumerate(trace_parts(record, run, trace)):
         (folder / f"t{position}-{number}.js").write_text(side_file(f"t{position}-{number}", text), encoding="utf-8")
-    attempt = detail(record, run, trace)
-    text = json.dumps(attempt, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(detail(record, run, trace), allow_nan=False, separators=(",", ":"))
     (folder / f"a{position}.js").write_text(side_file(f"a{position}", text), encoding="utf-8")
-    return attempt
 
 
 def _prepare(folder: Path) -> None:

@@ -1,22 +1,27 @@
 /* One attempt: verdict, gates, scorers, judge, diff, trace. */
 const GATES = { G1: "patch applies", G2: "builds", G3: "passes checks", G4: "is safe" };
 
+/* The verdict, shown while the rest of the attempt is loaded. */
+function attemptHead(index) {
+  const row = D.attempts[index], kind = kindOf(row);
+  return h("article", { class: "stack", "aria-busy": "true" }, h("section", { class: "card hero " + kind }, h("div", { class: "row" }, badge(kind, wordOf(row)), h("h1", {}, safe(col(row, "task"))), h("span", { class: "dim" }, safe(runOf(row).name))), h("div", { class: "lead" }, safe(col(row, "headline"))), h("div", { class: "sub" }, "Loading the evidence…")));
+}
 function attemptView(index, tab, detail) {
   const row = D.attempts[index], record = detail.record, kind = kindOf(row);
-  const order = D.order && D.order.includes(index) ? D.order : D.attempts.map((_, i) => i), at = order.indexOf(index);
-  const step = (by, words, label) => h("button", { class: "icon", disabled: order[at + by] === undefined, "aria-label": label, title: label, onclick: () => go("#/attempt/" + order[at + by]) }, words);
+  const order = D.order && D.order.includes(index) ? D.order : D.attempts.map((_, i) => i), place = order.indexOf(index);
+  const step = (by, words, label) => h("button", { class: "icon", disabled: order[place + by] === undefined, "aria-label": label, title: label, onclick: () => go(at("attempt/" + ref(order[place + by]))) }, words);
   const panel = h("div", { id: "panel", role: "tabpanel" });
-  const names = [["verdict", "Verdict"], ["diff", "Diff" + (record.patch ? ` (${record.patch.files})` : "")], ["trace", `Trace (${whole(detail.trace.events)})`], ["record", "Record"]];
-  const views = { verdict: () => verdictTab(record, detail, index), diff: () => diffTab(detail.diff, record), trace: () => traceTab(index, detail), record: () => recordTab(record) };
+  const names = [["verdict", "Verdict"], ["diff", "Diff" + (record.patch ? ` (${record.patch.files})` : "")], ["trace", `Trace (${whole(detail.trace.events)})`], ["record", "Record"], ["replay", "Replay"]];
+  const views = { verdict: () => verdictTab(record, detail, index), diff: () => diffTab(detail.diff, record), trace: () => traceTab(index, detail), record: () => recordTab(record), replay: () => replayTab(index, detail) };
   const buttons = names.map(([name, words]) => h("button", { role: "tab", id: "tab-" + name, "aria-selected": "false", onclick: () => open(name) }, words));
   const open = (name) => {
     buttons.forEach((one) => { const on = one.id === "tab-" + name; one.setAttribute("aria-selected", on ? "true" : "false"); one.tabIndex = on ? 0 : -1; });
-    history.replaceState(null, "", `#/attempt/${index}/${name}`);
+    history.replaceState(null, "", at(`attempt/${ref(index)}/${name}`));
     panel.replaceChildren(views[name]());
   };
   const bar = h("div", { class: "tabs", role: "tablist", onkeydown: (e) => { const now = buttons.indexOf(document.activeElement), to = { ArrowRight: now + 1, ArrowLeft: now - 1 }[e.key]; if (now >= 0 && buttons[to]) { buttons[to].focus(); buttons[to].click(); } } }, buttons);
   const view = h("article", { class: "stack" },
-    h("div", { class: "row" }, !D.single && h("a", { href: "#/attempts" }, "← attempts"), h("span", { class: "spacer" }), !D.single && step(-1, "←", "previous attempt"), !D.single && step(1, "→", "next attempt")),
+    h("div", { class: "row" }, !D.single && h("a", { href: at("attempts") }, "← attempts"), h("span", { class: "spacer" }), !D.single && step(-1, "←", "previous attempt"), !D.single && step(1, "→", "next attempt")),
     h("section", { class: "card hero " + kind }, h("div", { class: "row" }, badge(kind, wordOf(row)), h("h1", {}, safe(detail.task.title || record.task_id)), h("span", { class: "dim" }, `${detail.task.title ? safe(record.task_id) + " · " : ""}${safe(record.suite)} · repeat ${record.repeat} · ${safe(record.variant)}`), record.needs_review && badge("accent", "needs review")), h("div", { class: "lead" }, safe(col(row, "headline"))),
       detail.task.statement && h("details", { id: "statement" }, h("summary", {}, "Task statement"), h("pre", {}, safe(detail.task.statement))),
       detail.review.length > 0 && h("ul", { class: "small", style: { margin: "0", "padding-left": "18px" } }, detail.review.map((why) => h("li", {}, safe(why))))),
@@ -47,7 +52,7 @@ function independentVerdicts(record, row) {
 const SHOWN_TESTS = 12;
 const named = (names) => h("ul", { class: "mono small names" }, names.map((name) => h("li", {}, safe(name))));
 function verdictTab(record, detail, index) {
-  const seq = (n) => h("a", { href: `#/attempt/${index}/trace?seq=${n}`, onclick: (e) => { e.preventDefault(); D.jump = n; byId("tab-trace").click(); } }, "event " + n);
+  const seq = (n) => h("a", { href: at(`attempt/${ref(index)}/trace?seq=${n}`), onclick: (e) => { e.preventDefault(); D.jump = n; byId("tab-trace").click(); } }, "event " + n);
   const checks = record.checks.map((check) => h("details", { open: check.outcome !== "pass" && check.mandatory },
     h("summary", {}, badge(check.outcome, check.outcome), h("span", { class: "grow" }, h("strong", {}, safe(check.id)), h("span", { class: "dim" }, ` ${check.mandatory ? "mandatory" : "diagnostic"} · ${safe(check.layer)} · ${check.assurance} · ${secs(check.duration_sec)}`))),
     h("div", { class: "inset" }, check.why && h("div", { class: "why" }, safe(check.why)), h("pre", {}, "$ " + safe(check.command)), check.failing_tests.length > 0 && h("div", {}, h("h3", {}, plural(check.failing_tests.length, "failing test")), named(check.failing_tests.slice(0, SHOWN_TESTS)), check.failing_tests.length > SHOWN_TESTS && h("details", { class: "more" }, h("summary", {}, whole(check.failing_tests.length - SHOWN_TESTS) + " more"), named(check.failing_tests.slice(SHOWN_TESTS, 2000)))))));
@@ -95,13 +100,13 @@ function diffTab(diff, record) {
   const out = files.map((file, n) => {
     const plus = file.lines.filter((l) => l.startsWith("+") && !l.startsWith("+++")).length, minus = file.lines.filter((l) => l.startsWith("-") && !l.startsWith("---")).length;
     const here = h("div", { class: "diff" }), open = budget > 0 && n < 60;
-    if (open) { budget -= file.lines.length; here.append(diffTable(file.lines)); }
-    return h("details", { class: "file", open, ontoggle: (e) => { if (e.target.open && !here.firstChild) here.append(diffTable(file.lines)); } }, h("summary", {}, h("span", { class: "grow" }, safe(file.name)), h("span", { class: "plus" }, "+" + plus), h("span", { class: "minus" }, "−" + minus)), here);
+    if (open) { budget -= file.lines.length; here.append(diffTable(file.lines, file.name)); }
+    return h("details", { class: "file", open, ontoggle: (e) => { if (e.target.open && !here.firstChild) here.append(diffTable(file.lines, file.name)); } }, h("summary", {}, h("span", { class: "grow" }, safe(file.name)), h("span", { class: "plus" }, "+" + plus), h("span", { class: "minus" }, "−" + minus)), here);
   });
   return h("div", { class: "stack" }, diff.cut && h("div", { class: "note" }, `Showing the beginning of ${whole(diff.bytes)} bytes; the full patch is ${safe(record.patch.path)} in the run directory.`), out);
 }
-function diffTable(lines, from = 0) {
-  const body = h("tbody", {}); let left = 0, right = 0;
+function diffTable(lines, name = "") {
+  const body = h("tbody", {}), language = languageOf(name); let left = 0, right = 0;
   const part = lines.slice(0, MAX_LINES);
   for (const line of part) {
     const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line); let cls = "ctx", a = "", b = "";
@@ -109,7 +114,7 @@ function diffTable(lines, from = 0) {
     else if (/^(diff |index |--- |\+\+\+ |new file|deleted file|old mode|new mode|similarity|rename |GIT binary|Binary )/.test(line) && !left) cls = "meta";
     else if (/^(diff |index |new file|deleted file|rename )/.test(line)) cls = "meta";
     else if (line.startsWith("+")) { cls = "add"; b = right++; } else if (line.startsWith("-")) { cls = "del"; a = left++; } else if (line.startsWith(" ")) { a = left++; b = right++; } else cls = "meta";
-    body.append(h("tr", { class: cls }, h("td", { class: "ln" }, a), h("td", { class: "ln" }, b), h("td", { class: "tx" }, safe(cut(line, 4000)) || " ")));
+    body.append(h("tr", { class: cls }, h("td", { class: "ln" }, a), h("td", { class: "ln" }, b), h("td", { class: "tx" }, cls === "meta" || cls === "hunk" ? safe(cut(line, 4000)) || " " : coloured(cut(line, 4000), language))));
   }
   return h("div", {}, h("table", {}, body), lines.length > MAX_LINES && h("p", { class: "empty" }, `${whole(lines.length - MAX_LINES)} more lines in the patch file`));
 }

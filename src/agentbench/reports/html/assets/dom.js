@@ -25,7 +25,9 @@ const safe = (text) => String(text ?? "").replace(ODD, (c) => "\\u" + c.charCode
 const cut = (text, limit) => (text.length > limit ? text.slice(0, limit - 1) + "…" : text);
 
 const pct = (x) => (x === null || x === undefined ? "undefined" : (x * 100).toFixed(1) + "%");
-const pts = (x) => (x >= 0 ? "+" : "−") + Math.abs(x * 100).toFixed(1);
+/* With the digits that show the sign, and for p-values the side of the significance level. */
+const pts = (x) => (x >= 0 ? "+" : "−") + Math.abs(x * 100).toFixed([1, 2, 3, 4, 5, 6, 7, 8].find((n) => !x || Number(Math.abs(x * 100).toFixed(n))) || 9);
+const pValue = (p, alpha) => p.toPrecision([3, 4, 5, 6, 7, 8, 9, 10].find((n) => Number(p.toPrecision(n)) <= alpha === p <= alpha) || 12);
 const whole = (n) => Number(n).toLocaleString("en-US");
 const few = (x) => (x === null || x === undefined ? "–" : Math.abs(x) >= 1e15 ? x.toExponential(2) : Number(Number(x).toPrecision(4)).toLocaleString("en-US", { maximumFractionDigits: 8 }));
 function secs(x) {

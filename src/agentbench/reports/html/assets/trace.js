@@ -34,8 +34,9 @@ function describe(event) {
 }
 
 function traceTab(index, detail) {
-  const total = detail.trace.events, holder = h("div", { class: "stack" });
-  if (!total) return h("p", { class: "card empty" }, detail.trace.note || "The run directory has no trace.");
+  let total = detail.trace.events;
+  const holder = h("div", { class: "stack" }), stream = detail.trace.follow;
+  if (!total && !stream) return h("p", { class: "card empty" }, detail.trace.note || "The run directory has no trace.");
   const off = new Set(), actorsOff = new Set(), state = { q: "" };
   let events = detail.trace.inline || [], parts = 0, opened = false;
   const strip = h("div", {}), count = h("span", { class: "sub", id: "shown" }), pane = h("div", { class: "card pane", id: "event", tabindex: "0", "aria-label": "Selected event" }, h("p", { class: "empty" }, "Select an event."));
@@ -60,9 +61,23 @@ function traceTab(index, detail) {
     else if (!opened) openFirstTurn();
     opened = true;
   };
+  /* A running attempt: new events are appended; while following, the last one is shown. */
+  function followEvents() {
+    const button = h("button", { class: "toggle", id: "follow", "aria-pressed": "true", onclick: () => { const on = button.getAttribute("aria-pressed") !== "true"; button.setAttribute("aria-pressed", on ? "true" : "false"); if (on) last(); } }, "follow");
+    const last = () => { if (list.items.length) { list.select(list.items.length - 1); showEvent(list.items[list.items.length - 1]); } };
+    let waiting = false;
+    holder.prepend(h("div", { class: "row noprint" }, button, h("span", { class: "sub" }, "The attempt is running; new events appear as they are written.")));
+    stream((more) => {
+      events = events.concat(more); total = events.length;
+      if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; const chosen = list.at; refresh(); list.at = chosen; if (button.getAttribute("aria-pressed") === "true") last(); }); }
+    });
+    list.body.addEventListener("pointerdown", () => button.setAttribute("aria-pressed", "false"));
+    opened = true;
+  }
   const openFirstTurn = () => { const at = list.items.findIndex((e) => e.type === "agent_turn_started" || e.type === "tool_call_started" || e.type === "llm_request"); if (at >= 0) { list.select(at); showEvent(list.items[at]); } };
   const buttons = () => more.replaceChildren(...(parts < detail.trace.parts ? [h("span", { class: "sub" }, `${whole(events.length)} of ${whole(total)} events loaded`), h("button", { class: "toggle", id: "more", onclick: () => load(parts + 1) }, "load more"), h("button", { class: "toggle", onclick: () => load(1e9) }, "load all")] : []));
   holder.append(strip, h("div", { class: "filters" }, h("input", { class: "field search", type: "search", id: "find", placeholder: "Find in events", "aria-label": "Find in events", oninput: (e) => { state.q = e.target.value; refresh(); } }), h("span", { class: "who" }, chips), h("span", { class: "who" }, "by", actors), count), more, h("div", { class: "trace" }, h("div", { class: "vt" }, list.body), pane));
+  if (stream) followEvents();
   if (detail.trace.note) holder.prepend(h("div", { class: "note" }, safe(detail.trace.note)));
   if (detail.trace.inline) { parts = detail.trace.parts; load(0); } else load(1);
   return holder;
@@ -77,6 +92,11 @@ function stripFigure(matches, events, pick) {
     h("div", { class: "row small dim", style: { "justify-content": "space-between" } }, h("span", {}, "0"), h("span", {}, secs(span / 1e6))));
 }
 
+/* One table per file, so that each has the colours of its language. */
+function splitDiff(text) {
+  const parts = text.split(/^(?=diff --git )/m).filter(Boolean);
+  return parts.map((part) => diffTable(part.replace(/\n$/, "").split("\n"), (/^diff --git a\/.* b\/(.*)$/m.exec(part) || [0, ""])[1]));
+}
 const isExcerpt = (v) => v && typeof v === "object" && "text" in v && "total_bytes" in v;
 function eventCard(event, start) {
   const p = event.payload || {}, plainPairs = [], blocks = [];
@@ -88,5 +108,5 @@ function eventCard(event, start) {
     else plainPairs.push([name, name.endsWith("_us") ? secs(value / 1e6) : String(value)]);
   }
   return h("div", {}, h("header", { style: { display: "flex", gap: "10px", padding: "14px 18px 0", "align-items": "center" } }, h("span", { class: "sw c-" + groupOf(event.type) }), h("h2", { class: "mono" }, safe(event.type)), h("span", { class: "spacer" }), h("span", { class: "dim small" }, `event ${event.seq} · ${safe(event.actor)} · ${secs((event.t - start) / 1e6)}`)),
-    h("div", { class: "body stack", style: { padding: "12px 18px 18px", gap: "12px" } }, plainPairs.length > 0 && facts(plainPairs), blocks.map(([name, words, diff]) => h("div", {}, h("h3", { style: { margin: "0 0 4px" } }, safe(name)), diff ? h("div", { class: "diff", style: { border: "1px solid var(--line)", "border-radius": "8px", "max-height": "460px" } }, diffTable(words.split("\n"))) : h("pre", {}, safe(words))))));
+    h("div", { class: "body stack", style: { padding: "12px 18px 18px", gap: "12px" } }, plainPairs.length > 0 && facts(plainPairs), blocks.map(([name, words, diff]) => h("div", {}, h("h3", { style: { margin: "0 0 4px" } }, safe(name)), diff ? h("div", { class: "diff", style: { border: "1px solid var(--line)", "border-radius": "8px", "max-height": "460px" } }, splitDiff(words)) : h("pre", {}, safe(words)))), h("details", { class: "more" }, h("summary", {}, "Raw event"), h("pre", {}, safe(JSON.stringify(event, null, 2))))));
 }

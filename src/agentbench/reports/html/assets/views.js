@@ -34,7 +34,7 @@ function overview() {
 
 function runCard(run) {
   const c = run.rates.contract, invalid = run.rates.invalid;
-  return h("a", { class: "card tile", href: "#/attempts?run=" + D.runs.indexOf(run) },
+  return h("a", { class: "card tile", href: at("attempts?run=" + D.runs.indexOf(run)) },
     h("div", { class: "row" }, h("span", { class: "eyebrow" }, safe(run.variants.join(", ") || run.name)), run.incomplete && badge("error", "incomplete"), run.provisional && badge("error", "provisional")),
     h("div", { class: "big num" }, c.share === null ? "–" : pct(c.share)),
     h("div", { class: "sub" }, c.total ? `${c.count} of ${c.total} passed` : "no scorable attempts", c.interval ? ` · 95% CI ${pct(c.interval.low)} to ${pct(c.interval.high)}` : ""),
@@ -83,7 +83,7 @@ function matrixCard() {
     const kind = new Set(kinds).size === 1 ? kinds[0] : "mixed";
     const reason = col(D.attempts[picked[0]], "reason");
     const words = picked.length > 1 ? `${passed} of ${picked.length} passed` : kind === "pass" ? "passed" : (kind === "invalid" ? "invalid: " : "") + String(reason || kind).toLowerCase().replaceAll("_", " ");
-    const href = picked.length > 1 ? "#/attempts?q=" + encodeURIComponent("task:" + col(D.attempts[picked[0]], "task")) + "&run=" + col(D.attempts[picked[0]], "run") : "#/attempt/" + picked[0];
+    const href = picked.length > 1 ? at("attempts?q=" + encodeURIComponent("task:" + col(D.attempts[picked[0]], "task")) + "&run=" + col(D.attempts[picked[0]], "run")) : at("attempt/" + ref(picked[0]));
     return h("a", { class: "cell " + kind, href, title: safe(col(D.attempts[picked[0]], "headline")) }, h("span", { "aria-hidden": "true" }, MARK[kind] || "±"), words);
   };
   return h("section", { class: "card" }, h("header", {}, h("h2", {}, "Tasks"), h("p", { class: "sub" }, `${plural(tasks.size, "task")}, hardest first` + (tasks.size > limit ? `; showing ${limit}, see Attempts for all` : ""))),
@@ -176,7 +176,7 @@ function filtered(query) {
   return matches;
 }
 function attemptsView(query) {
-  const list = new VirtualList({ rowHeight: 40, height: () => Math.max(320, innerHeight - 250), label: "Attempts", draw: (i) => attemptRow(i, keys), open: (i) => go("#/attempt/" + i) });
+  const list = new VirtualList({ rowHeight: 40, height: () => Math.max(320, innerHeight - 250), label: "Attempts", draw: (i) => attemptRow(i, keys), open: (i) => go(at("attempt/" + ref(i))) });
   const state = { ...query }, columns = columnsShown(), keys = new Set(columns.map((one) => one[1]));
   const total = h("span", { class: "sub", id: "total" });
   const head = h("div", { class: "vt-head" });
@@ -187,7 +187,7 @@ function attemptsView(query) {
     total.textContent = `${whole(matches.length)} of ${whole(D.attempts.length)} attempts` + (D.omitted ? `; ${whole(D.omitted)} more are not on this page, use --format csv for all` : "");
     say(total.textContent);
     const text = Object.entries(state).filter(([, v]) => v).map(([k, v]) => k + "=" + encodeURIComponent(v)).join("&");
-    history.replaceState(null, "", "#/attempts" + (text ? "?" + text : ""));
+    history.replaceState(null, "", at("attempts") + (text ? "?" + text : ""));
     head.replaceChildren(...columns.map(([title, key, , cls]) => h("span", { class: cls }, h("button", { onclick: () => { state.sort = state.sort === key ? "-" + key : key; refresh(); }, "aria-label": "sort by " + title }, title + (state.sort === key ? " ↑" : state.sort === "-" + key ? " ↓" : "")))));
     empty.hidden = matches.length > 0;
   };
@@ -207,7 +207,7 @@ function attemptRow(i, keys) {
   const row = D.attempts[i], repeat = col(row, "repeat");
   const cells = {
     kind: () => h("span", {}, badge(kindOf(row), wordOf(row))),
-    task: () => h("a", { href: "#/attempt/" + i, tabindex: "-1", style: { color: "inherit", "font-weight": "570" } }, safe(col(row, "task")), repeat > 1 && h("span", { class: "dim" }, " · " + repeat)),
+    task: () => h("a", { href: at("attempt/" + ref(i)), tabindex: "-1", style: { color: "inherit", "font-weight": "570" } }, safe(col(row, "task")), repeat > 1 && h("span", { class: "dim" }, " · " + repeat)),
     run: () => h("span", { class: "dim" }, safe(runOf(row).name)),
     headline: () => h("span", { class: "lines", title: safe(col(row, "headline")) }, col(row, "review") ? h("span", { title: "needs review" }, "⚑ ") : "", safe(col(row, "why"))),
     gates: () => h("span", {}, dots(col(row, "gates"))),
@@ -231,7 +231,7 @@ function reviewView() {
   return h("div", { class: "stack" }, h("div", { class: "row" }, h("h1", {}, "Review queue"), h("span", { class: "sub" }, plural(picked.length, "attempt") + " flagged for review. Adjudications do not change verdicts.")),
     picked.length ? h("div", { class: "stack" }, picked.slice(0, 300).map((i) => {
       const row = D.attempts[i], judged = col(row, "truth");
-      return h("section", { class: "card tile" }, h("div", { class: "row" }, badge(kindOf(row), wordOf(row)), h("a", { href: "#/attempt/" + i, style: { "font-weight": "620" } }, safe(col(row, "task")) + (col(row, "repeat") > 1 ? " · " + col(row, "repeat") : "")), h("span", { class: "dim" }, safe(runOf(row).name)), h("span", { class: "spacer" }), judged ? badge(judged === "correct" ? "pass" : judged === "incorrect" ? "fail" : "none", "adjudicated: " + judged) : badge("accent", "open")),
+      return h("section", { class: "card tile" }, h("div", { class: "row" }, badge(kindOf(row), wordOf(row)), h("a", { href: at("attempt/" + ref(i)), style: { "font-weight": "620" } }, safe(col(row, "task")) + (col(row, "repeat") > 1 ? " · " + col(row, "repeat") : "")), h("span", { class: "dim" }, safe(runOf(row).name)), h("span", { class: "spacer" }), judged ? badge(judged === "correct" ? "pass" : judged === "incorrect" ? "fail" : "none", "adjudicated: " + judged) : badge("accent", "open")),
         h("div", { class: "why" }, safe(col(row, "headline"))), h("ul", { style: { margin: "0", "padding-left": "18px" } }, (D.reviews[i] || ["needs review"]).map((why) => h("li", {}, safe(why)))),
         adjudicateCommands(row).map((line) => h("pre", { class: "copy" }, line)));
     }), picked.length > 300 && h("p", { class: "dim" }, `and ${picked.length - 300} more: filter Attempts by “needs review”`)) : h("p", { class: "empty card" }, "No attempts need review."));
@@ -241,7 +241,7 @@ function reviewView() {
 function leaderboardHero(link) {
   const [, word, rest] = /^([^:]*): (.*)$/.exec(D.methods.decision) || [0, safe(D.methods.decision), ""];
   return h("section", { class: "card hero " + (D.methods.best_set.length < D.methods.methods.length ? "pass" : "invalid") },
-    h("div", { class: "row" }, h("span", { class: "eyebrow" }, plural(D.methods.methods.length, "method")), h("span", { class: "spacer" }), link && h("a", { href: "#/leaderboard" }, "Leaderboard →")),
+    h("div", { class: "row" }, h("span", { class: "eyebrow" }, plural(D.methods.methods.length, "method")), h("span", { class: "spacer" }), link && h("a", { href: at("leaderboard") }, "Leaderboard →")),
     h("div", { class: "lead" }, safe(word), h("div", { class: "rest" }, safe(rest))));
 }
 function leaderboardView() {
@@ -249,7 +249,7 @@ function leaderboardView() {
   const rows = m.methods.map((one, i) => ({ name: one.name, value: one.rate.share, low: one.rate.interval && one.rate.interval.low, high: one.rate.interval && one.rate.interval.high, fill: "f-k", stroke: "s-k", cls: "k" + (i % 6), tip: `${one.rate.count} of ${one.rate.total}`, note: one.rate.interval ? `${pct(one.rate.interval.low)} to ${pct(one.rate.interval.high)}` : "" }));
   const cell = (row, column) => {
     const pair = m.pairs.find((one) => (one.a === row && one.b === column) || (one.a === column && one.b === row));
-    return pair ? h("td", { class: "num", style: pair.better ? { "font-weight": "680" } : {} }, `${pts(pair.b === row ? pair.difference : -pair.difference)}, p = ${pair.adjusted_p_value < 0.001 ? "< 0.001" : pair.adjusted_p_value.toFixed(3)}`) : h("td", { class: "dim" }, row === column ? "–" : "");
+    return pair ? h("td", { class: "num", style: pair.better ? { "font-weight": "680" } : {} }, `${pts(pair.b === row ? pair.difference : -pair.difference)}, p = ${pair.adjusted_p_value < 0.001 ? "< 0.001" : pValue(pair.adjusted_p_value, D.methods.alpha)}`) : h("td", { class: "dim" }, row === column ? "–" : "");
   };
   const notes = [...(m.left_out.length ? [`${plural(m.left_out.length, "task")} left out: no counted attempt from every method`] : []), ...m.differences, ...m.remarks, ...m.deviations];
   return h("div", { class: "stack" }, h("h1", { class: "vh" }, "Leaderboard"), leaderboardHero(false), notes.length > 0 && h("div", { class: "note" }, safe(notes.join("; "))),
@@ -264,7 +264,7 @@ function leaderboardView() {
 function comparisonHero(link) {
   const c = D.comparison, kind = c.better ? "pass" : "invalid", [, word, rest] = /^([^:]*): (.*)$/.exec(c.decision) || [0, safe(c.decision), ""];
   return h("section", { class: "card hero " + (D.gate ? { holds: "pass", fails: "fail", undecided: "error" }[D.gate.verdict] : kind) },
-    h("div", { class: "row" }, h("span", { class: "eyebrow" }, "A"), h("strong", {}, safe(c.a.name)), h("span", { class: "eyebrow" }, "vs. B"), h("strong", {}, safe(c.b.name)), c.labels.map((one) => badge("error", one.toLowerCase())), c.cannot_detect && badge("error", "underpowered"), link && h("span", { class: "spacer" }), link && h("a", { href: "#/comparison" }, "Comparison →")),
+    h("div", { class: "row" }, h("span", { class: "eyebrow" }, "A"), h("strong", {}, safe(c.a.name)), h("span", { class: "eyebrow" }, "vs. B"), h("strong", {}, safe(c.b.name)), c.labels.map((one) => badge("error", one.toLowerCase())), c.cannot_detect && badge("error", "underpowered"), link && h("span", { class: "spacer" }), link && h("a", { href: at("comparison") }, "Comparison →")),
     D.gate && h("div", { class: "row" }, badge({ holds: "pass", fails: "fail", undecided: "error" }[D.gate.verdict], D.gate.line)),
     h("div", { class: "lead" }, word, h("div", { class: "rest" }, safe(rest))));
 }
@@ -285,7 +285,7 @@ function comparisonView() {
   const t = main.contingency;
   const held = c.comparability;
   const heldLines = [...held.across_versions.map((x) => "Different contract versions: " + x), ...held.differences, ...held.remarks, ...held.deviations, ...(held.unknown ? ["Results from a CSV file do not state their contract and configuration."] : [])];
-  const numbers = facts([["A", pct(main.share_a)], ["B", pct(main.share_b)], ["p (adjusted for looks)", looks ? looks.adjusted_p.toPrecision(3) : ""], ["p (McNemar mid-p)", main.mcnemar_mid_p === null ? "" : main.mcnemar_mid_p.toPrecision(3)], ["p (McNemar exact)", main.mcnemar_exact === null ? "" : main.mcnemar_exact.toPrecision(3)], ["p (sign-flip)", main.sign_flip === null ? "" : main.sign_flip.toPrecision(3)], ["cost", c.a.cost === null || c.b.cost === null ? "" : `A ${few(c.a.cost)}, B ${few(c.b.cost)} ${safe(c.cost_unit || "")}`], ["safety violations only in B", c.new_safety.join(", ")]]);
+  const numbers = facts([["A", pct(main.share_a)], ["B", pct(main.share_b)], ["p (adjusted for looks)", looks ? pValue(looks.adjusted_p, c.alpha) : ""], ["p (McNemar mid-p)", main.mcnemar_mid_p === null ? "" : pValue(main.mcnemar_mid_p, c.alpha)], ["p (McNemar exact)", main.mcnemar_exact === null ? "" : pValue(main.mcnemar_exact, c.alpha)], ["p (sign-flip)", main.sign_flip === null ? "" : pValue(main.sign_flip, c.alpha)], ["cost", c.a.cost === null || c.b.cost === null ? "" : `A ${few(c.a.cost)}, B ${few(c.b.cost)} ${safe(c.cost_unit || "")}`], ["safety violations only in B", c.new_safety.join(", ")]]);
   return h("div", { class: "stack" }, h("h1", { class: "vh" }, "Comparison"), comparisonHero(false),
     D.gate && card("Gate", "Exit code " + D.gate.exit_code + ": 0 holds, 1 fails, 2 undecided.", h("table", {}, h("tbody", {}, D.gate.conditions.map((one) => h("tr", {}, h("td", { class: "mono" }, one.name), h("td", {}, badge({ holds: "pass", fails: "fail", undecided: "error" }[one.verdict], one.verdict)), h("td", { class: "why" }, safe(one.why))))))),
     c.stopping && h("div", { class: "note info" }, h("strong", {}, "Stopping rule: "), safe(c.stopping.rule_text), ". ", safe(c.stopping.decision_text || "The first look is not complete"), ". Other intervals and p-values are not adjusted for the looks."),
@@ -295,5 +295,30 @@ function comparisonView() {
       card(t ? "Tasks by outcome" : "Notes", `${plural(main.tasks, "task")}, ${c.rate} rate`, t && h("table", {}, h("thead", {}, h("tr", {}, h("th", {}), h("th", {}, "B passed"), h("th", {}, "B did not pass"))), h("tbody", {}, h("tr", {}, h("th", {}, "A passed"), h("td", { class: "big" }, t.both), h("td", { class: "big", style: { color: "var(--a)" } }, t.only_a)), h("tr", {}, h("th", {}, "A did not pass"), h("td", { class: "big", style: { color: "var(--b)" } }, t.only_b), h("td", { class: "big" }, t.neither)))),
         main.notes.length > 0 && h("ul", { class: "small dim", style: { "padding-left": "18px", margin: "12px 0 0" } }, main.notes.map((n) => h("li", {}, safe(n)))))),
     h("div", { class: "grid two" }, card("Difference by task", c.flips.length ? `${plural(c.flipped, "task")} with different results` + (c.flipped > 24 ? ", showing the 24 largest" : "") : null, c.flips.length ? flipsFigure(c.flips) : h("p", { class: "empty" }, "No task differs.")), survivalCard()),
-    c.flips.length > 0 && card("Tasks that differ", "Links lead to the attempts." + (c.flipped > 300 ? ` Showing the 300 largest of ${whole(c.flipped)}; use --format csv for all.` : ""), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["task", "A → B", "A", "B"].map((x) => h("th", { scope: "col" }, x)))), h("tbody", {}, c.flips.slice(0, 300).map((flip) => h("tr", {}, h("td", { class: "name" }, safe(flip.task)), h("td", { class: "num", style: { "white-space": "nowrap" } }, `${Math.round(flip.a * 100)}% → ${Math.round(flip.b * 100)}%`), [["attempts_a", "why_a"], ["attempts_b", "why_b"]].map(([ids, whys]) => h("td", {}, flip[ids].length ? flip[ids].slice(0, 5).map((id, n) => h("div", {}, h("a", { href: "#/attempt/" + id, class: "v-" + kindOf(D.attempts[id]) }, safe(flip[whys][n] || "attempt")))) : safe(flip[whys].join(", ") || "–"))))))))));
+    strataCard(c),
+    c.flips.length > 0 && flipsCard(c));
+}
+function flipsCard(c) {
+  const side = (flip, ids, whys) => (flip[ids].length ? flip[ids].slice(0, 5).map((id, n) => h("div", {}, h("a", { href: at("attempt/" + ref(id)), class: "v-" + kindOf(D.attempts[id]) }, safe(flip[whys][n] || "attempt")))) : safe(flip[whys].join(", ") || "–"));
+  const diffs = (flip) => flip.attempts_a.length > 0 && flip.attempts_b.length > 0 && h("button", { class: "toggle", "aria-label": "diffs of " + safe(flip.task), onclick: (e) => bothDiffs(e.target.closest("tr"), flip) }, "Diffs");
+  const rows = c.flips.slice(0, 300).map((flip) => h("tr", {}, h("td", { class: "name" }, safe(flip.task)), h("td", { class: "num", style: { "white-space": "nowrap" } }, `${Math.round(flip.a * 100)}% → ${Math.round(flip.b * 100)}%`), h("td", {}, side(flip, "attempts_a", "why_a")), h("td", {}, side(flip, "attempts_b", "why_b")), h("td", {}, diffs(flip))));
+  const more = c.flipped > 300 ? ` Showing the 300 largest of ${whole(c.flipped)}; use --format csv for all.` : "";
+  return card("Tasks that differ", "Links lead to the attempts; Diffs shows both patches side by side." + more, h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["task", "A → B", "A", "B", "patches"].map((x) => h("th", { scope: "col" }, x)))), h("tbody", {}, rows))));
+}
+/* Effect in each stratum: descriptive, because a comparison is powered for all tasks together. */
+function strataCard(c) {
+  const [a, b] = [c.a.run, c.b.run].map((i) => (i === null ? null : D.runs[i]));
+  if (!a || !b || !a.strata.length) return null;
+  const rows = a.strata.map((one) => [one, b.strata.find((other) => other.dimension === one.dimension && other.value === one.value)]).filter(([, other]) => other);
+  return card("Effect by stratum", "Descriptive: rates of A and B in each stratum, not adjusted for the number of strata.", h("div", { class: "scroll" }, h("table", { id: "strata" }, h("thead", {}, h("tr", {}, ["stratum", "value", "tasks", "A", "B", "B − A"].map((x) => h("th", { scope: "col" }, x)))), h("tbody", {}, rows.map(([one, other]) => h("tr", {}, h("td", {}, safe(one.dimension)), h("td", {}, safe(one.value)), h("td", { class: "num" }, one.tasks), [one, other].map((side) => h("td", { class: "num" }, `${side.contract.count} of ${side.contract.total} (${pct(side.contract.share)})`)), h("td", { class: "num" }, one.contract.share === null || other.contract.share === null ? "–" : pts(other.contract.share - one.contract.share) + " points")))))));
+}
+/* Both patches of a task side by side, below its row. */
+function bothDiffs(row, flip) {
+  const next = row.nextElementSibling;
+  if (next && next.classList.contains("both")) return next.remove();
+  const cell = h("td", { colspan: "5" }, h("p", { class: "sub" }, "Loading…"));
+  row.after(h("tr", { class: "both" }, cell));
+  Promise.all([flip.attempts_a[0], flip.attempts_b[0]].map((i) => AB.load("a" + i))).then((details) => {
+    cell.replaceChildren(h("div", { class: "grid two" }, details.map((detail, n) => h("section", { class: "stack" }, h("h3", {}, `${n ? "B" : "A"} · ${safe(detail.record.variant)}: ${safe(col(D.attempts[n ? flip.attempts_b[0] : flip.attempts_a[0]], "headline"))}`), diffTab(detail.diff, detail.record)))));
+  }, (error) => cell.replaceChildren(problem(error)));
 }

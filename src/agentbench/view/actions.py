@@ -1,0 +1,138 @@
+"""What a person does in the view: answer an operator's question, adjudicate an attempt. Same functions as the commands."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Mapping
+from typing import Literal
+
+from agentbench.core.canonical import Json
+from agentbench.core.errors import AgentBenchError, InputError
+from agentbench.reports.adjudications import Finding, Truth, adjudicate, flagged_categories, read_adjudications
+from agentbench.reports.html.bounded import bounded
+from agentbench.reports.html.detail import review_json
+from agentbench.run.operator import pending_questions, write_answer
+from agentbench.verdict.taxonomy import taxonomy
+from agentbench.view.index import Entry, RunIndex
+from agentbench.view.pages import RunPages
+
+MAX_QUEUE = 300
+QUEUE_SEC = 3.0
+
+
+def queue(index: RunIndex, pages: RunPages) -> dict[str, Json]:
+    """List questions that wait for an operator, and attempts that need review."""
+    questions: list[Json] = []
+    reviews: list[Json] = []
+    until = time.monotonic() + QUEUE_SEC
+    left_out = 0
+    for entry in index.entries(wait=True):
+        questions += _questions(entry)
+        if entry.counts is None or not entry.counts.needs_review:
+            continue
+        if len(reviews) >= MAX_QUEUE or time.monotonic() > until:
+            left_out += entry.counts.needs_review
+            continue
+        try:
+            reviews += _reviews(entry, pages)
+        except AgentBenchError:
+            continue
+    categories: list[Json] = [{"id": kind.id, "description": kind.description} for kind in taxonomy().values()]
+    return {"questions": questions, "reviews": reviews[:MAX_QUEUE], "left_out": left_out, "categories": categories}
+
+
+def _questions(entry: Entry) -> list[Json]:
+    return [
+        {
+            "run": entry.key,
+            "run_name": bounded(entry.path.name, text=300),
+            **{name: bounded(getattr(question, name), text=4000) for name in question.__dataclass_fields__},
+        }
+        for question in (pending_questions(entry.path) if entry.state == "running" else ())
+    ]
+
+
+def _reviews(entry: Entry, pages: RunPages) -> list[Json]:
+    """List the flagged attempts of a run, those without an adjudication first."""
+    run = pages.run(entry)
+    reviewed: dict[str, str] = {}
+    for adjudication in read_adjudications(run.path):
+        reviewed[adjudication.attempt_id] = f"{adjudication.truth} by {adjudication.reviewer}"
+    rows = sorted((row for row in run.rows if row.needs_review), key=lambda row: row.attempt_id in reviewed)[:MAX_QUEUE]
+    return [
+        {
+            "run": entry.key,
+            "run_name": bounded(entry.path.name, text=300),
+            "attempt": row.attempt_id,
+            "task": bounded(row.task, text=300),
+            "repeat": row.repeat,
+            "variant": bounded(row.variant, text=120),
+            "passed": row.passed,
+            "reason": row.reason,
+            "why": review_json(record, run.path),
+            "flagged": list(flagged_categories(record)),
+            "adjudicated": bounded(reviewed.get(row.attempt_id), text=300),
+        }
+        for row, record in zip(rows, run.records(rows), strict=True)
+    ]
+
+
+def decide(entry: Entry, given: Mapping[str, Json]) -> dict[str, Json]:
+    """Answer a question, as `ab operator decide` does.
+
+    Raises:
+        InputError: a value is missing or invalid, or the question is not pending.
+    """
+    decision, reason = _text(given, "decision"), _text(given, "reason").strip()
+    chosen: Literal["continue", "stop"]
+    if decision == "continue":
+        chosen = "continue"
+    elif decision == "stop":
+        chosen = "stop"
+    else:
+        raise InputError("decision: expected continue or stop")
+    if not reason:
+        raise InputError("reason: expected a justification; it is empty")
+    wanted = _text(given, "question")
+    for question in pending_questions(entry.path):
+        if question.id == wanted:
+            write_answer(entry.path, question, chosen, user(), reason)
+            return {"done": f"{chosen}: {question.task_id} · {question.variant}"}
+    raise InputError("the question is no longer pending")
+
+
+def record_adjudication(entry: Entry, pages: RunPages, given: Mapping[str, Json]) -> dict[str, Json]:
+    """Record a finding about an attempt, as `ab adjudicate` does.
+
+    Raises:
+        InputError: a value is missing or invalid, or the record was altered.
+    """
+    run, record = pages.record(entry, _text(given, "attempt"))
+    if alteration := run.alteration(record.attempt_id):
+        raise InputError(f"the record was altered: {alteration}", remedy="run `ab verify` to see what was changed")
+    truth = _text(given, "truth")
+    if truth not in set(Truth):
+        raise InputError(f"truth: expected one of {', '.join(Truth)}")
+    minutes, categories = given.get("minutes"), given.get("categories", [])
+    if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 <= minutes <= 100_000:
+        raise InputError("minutes: expected a number from 0 to 100000")
+    if not isinstance(categories, list) or not all(isinstance(name, str) for name in categories):
+        raise InputError("categories: expected a list of ids")
+    finding = Finding(Truth(truth), user(), float(minutes), tuple(map(str, categories)), _text(given, "note"))
+    adjudication = adjudicate(run.path, record, finding)
+    return {"done": f"{adjudication.truth}: {record.task_id}", "adjudication": adjudication.model_dump(mode="json")}
+
+
+def user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "unknown"
+
+
+def _text(given: Mapping[str, Json], name: str) -> str:
+    value = given.get(name, "")
+    if not isinstance(value, str):
+        raise InputError(f"{name}: expected text")
+    return value

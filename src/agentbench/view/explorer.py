@@ -1,0 +1,248 @@
+"""The data explorer: one table with every attempt of every run, asked with SQL.
+
+The table is kept in DuckDB, in memory, filled from the rows that the index reads. The database may not open files, and only single
+read-only statements are executed, with limits on time, memory and rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentbench.core.canonical import Json
+from agentbench.core.errors import InputError
+from agentbench.reports.query import READ_ONLY, plain_value
+from agentbench.reports.record_rows import Row
+
+if TYPE_CHECKING:
+    import duckdb
+
+MEMORY = "96MB"
+QUERY_SEC = 10.0
+BATCH_ROWS = 5_000
+MAX_ROWS = 5_000
+MAX_EXPORT_ROWS = 200_000
+MAX_SQL = 20_000
+MAX_CELL = 2_000
+EXPORTS = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet"}
+
+COLUMNS = {
+    "run_key": "VARCHAR", "run": "VARCHAR", "suite": "VARCHAR", "started_at": "VARCHAR", "attempt_id": "VARCHAR", "task": "VARCHAR",
+    "repeat": "INTEGER", "variant": "VARCHAR", "agent": "VARCHAR", "model": "VARCHAR", "status": "VARCHAR", "passed": "BOOLEAN",
+    "counted": "BOOLEAN", "reason": "VARCHAR", "invalid_cause": "VARCHAR", "attribution": "VARCHAR", "badge": "VARCHAR",
+    "needs_review": "BOOLEAN", "scorers": "VARCHAR", "judge": "VARCHAR", "g1": "VARCHAR", "g2": "VARCHAR", "g3": "VARCHAR", "g4": "VARCHAR",
+    "score": "DOUBLE", "mean_score": "DOUBLE", "duration_sec": "DOUBLE", "agent_sec": "DOUBLE", "cost": "DOUBLE", "cost_unit": "VARCHAR",
+    "prompt_tokens": "BIGINT", "completion_tokens": "BIGINT", "tokens": "BIGINT", "model_requests": "BIGINT", "tool_calls": "BIGINT",
+    "f2p_passed": "INTEGER", "f2p_total": "INTEGER", "p2p_kept": "INTEGER", "p2p_total": "INTEGER", "assurance": "VARCHAR",
+    "ending": "VARCHAR", "harness_version": "VARCHAR",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    truncated: bool
+    seconds: float
+
+    def as_json(self) -> dict[str, Json]:
+        return {
+            "columns": list(self.columns),
+            "rows": [[_cell(value) for value in row] for row in self.rows],
+            "truncated": self.truncated,
+            "seconds": round(self.seconds, 4),
+        }
+
+
+class Explorer:
+    """The table of attempts. Safe to use from several threads; one query runs at a time."""
+
+    def __init__(self) -> None:
+        self._connection = _connect()
+        names = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+        self._connection.execute(f"CREATE TABLE attempts ({names})")
+        self._connection.execute("SET lock_configuration=true")
+        self._writing = threading.Lock()
+        self._asking = threading.Lock()
+        self._waiting: dict[str, list[tuple[object, ...]]] = {}
+        """Attempts by run that are not in the table yet. One insert of many rows is far cheaper than many inserts."""
+        self._known: set[str] = set()
+
+    def put(self, key: str, path: Path, meta: Mapping[str, Json], rows: Sequence[Row]) -> None:
+        """Replace the attempts of one run."""
+        values = [_values(key, path, meta, row) for row in rows]
+        with self._writing:
+            self._waiting[key] = values
+            if sum(map(len, self._waiting.values())) >= BATCH_ROWS:
+                self._write()
+
+    def remove(self, key: str) -> None:
+        with self._writing:
+            self._waiting[key] = []
+
+    def _write(self) -> None:
+        """Write the waiting attempts to the table."""
+        import numpy as np  # noqa: PLC0415 - slow to import
+
+        waiting, self._waiting = self._waiting, {}
+        values = [value for of_run in waiting.values() for value in of_run]
+        columns = {}
+        for position, name in enumerate(COLUMNS):
+            column = np.empty(len(values), dtype=object)
+            column[:] = [value[position] for value in values]
+            columns[name] = column
+        self._connection.execute("BEGIN")
+        if replaced := sorted(self._known & waiting.keys()):
+            self._connection.execute("DELETE FROM attempts WHERE run_key IN (SELECT unnest(?))", [replaced])
+        if values:
+            self._connection.register("incoming", columns)
+            self._connection.execute("INSERT INTO attempts SELECT * FROM incoming")
+            self._connection.unregister("incoming")
+        self._connection.execute("COMMIT")
+        self._known |= waiting.keys()
+
+    def ask(self, sql: str, *, max_rows: int = MAX_ROWS, seconds: float = QUERY_SEC) -> Result:
+        """Run one read-only statement.
+
+        Raises:
+            InputError: the statement is too long, not read-only, invalid, or exceeds its limits.
+        """
+        import duckdb  # noqa: PLC0415 - optional dependency
+
+        if len(sql) > MAX_SQL:
+            raise InputError(f"the statement is longer than {MAX_SQL:,} characters")
+        with self._writing:
+            if self._waiting:
+                self._write()
+        with self._asking, self._connection.cursor() as cursor:
+            stop = threading.Timer(seconds, cursor.interrupt)
+            stop.start()
+            began = time.monotonic()
+            try:
+                kinds = [statement.type.name for statement in cursor.extract_statements(sql)]
+                if len(kinds) != 1 or kinds[0] not in READ_ONLY:
+                    msg = f"expected one read-only statement ({', '.join(READ_ONLY)}), got {', '.join(kinds) or 'none'}"
+                    raise InputError(msg)
+                answer = cursor.execute(sql)
+                names = tuple(column[0] for column in answer.description or ())
+                rows = answer.fetchmany(max_rows + 1)
+            except duckdb.InterruptException:
+                raise InputError(f"the query took longer than {seconds:g} s", remedy="add a filter or LIMIT") from None
+            except duckdb.OutOfMemoryException:
+                raise InputError(f"the query needs more memory than {MEMORY}", remedy="add a filter or LIMIT") from None
+            except duckdb.Error as error:
+                raise InputError(f"query failed: {' '.join(str(error).split())[:600]}") from None
+            finally:
+                stop.cancel()
+            return Result(names, tuple(rows[:max_rows]), len(rows) > max_rows, time.monotonic() - began)
+
+    def export(self, sql: str, form: str) -> bytes:
+        """Return the result of a statement as a file.
+
+        Raises:
+            InputError: see `ask`, or the format is unknown.
+        """
+        if form not in EXPORTS:
+            raise InputError(f"unknown format; expected one of {', '.join(EXPORTS)}")
+        result = self.ask(sql, max_rows=MAX_EXPORT_ROWS)
+        if form == "json":
+            names = result.columns
+            lines = [dict(zip(names, map(plain_value, row), strict=True)) for row in result.rows]
+            return json.dumps(lines, separators=(",", ":")).encode()
+        if form == "csv":
+            text = io.StringIO()
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(map(_csv_cell, result.columns))
+            writer.writerows([_csv_cell(value) for value in row] for row in result.rows)
+            return text.getvalue().encode()
+        return _parquet(result)
+
+    def close(self) -> None:
+        with self._writing, self._asking:
+            self._connection.close()
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    import duckdb  # noqa: PLC0415 - optional dependency
+
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "enable_external_access": False,
+        "memory_limit": MEMORY,
+        "temp_directory": "",
+        "threads": 2,
+    }
+    return duckdb.connect(":memory:", config=config)
+
+
+def _values(key: str, path: Path, meta: Mapping[str, Json], row: Row) -> tuple[object, ...]:
+    """Return the values of one attempt, in the order of COLUMNS."""
+    usage, cost = row.usage, row.cost
+    return (
+        key, path.name, _text(meta.get("suite")), _text(meta.get("created_at")), row.attempt_id, row.task,
+        min(row.repeat, 2**31 - 1), row.variant, row.agent, row.model, str(row.status), row.passed,
+        row.cause is None, _text(row.reason), _text(row.cause), row.attribution, row.badge,
+        row.needs_review, row.workspace_verdict, row.judge, *(str(gate) for gate in row.gates),
+        row.score, row.mean_score, row.duration, usage.wall_sec, cost.total, cost.unit,
+        *map(_count, (usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens, usage.model_requests, usage.tool_calls)),
+        *(min(number, 2**31 - 1) for number in row.progress), _text(row.assurance),
+        row.ending, row.harness_version,
+    )  # fmt: skip
+
+
+def _count(value: int) -> int:
+    return max(-(2**63), min(value, 2**63 - 1))
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _cell(value: object) -> Json:
+    plain = plain_value(value)
+    if isinstance(plain, str) and len(plain) > MAX_CELL:
+        return plain[:MAX_CELL] + "…"
+    return plain
+
+
+def _csv_cell(value: object) -> object:
+    """Return a cell that no spreadsheet takes for a formula."""
+    plain = plain_value(value)
+    if isinstance(plain, dict | list):
+        return json.dumps(plain)
+    return f"'{plain}" if isinstance(plain, str) and plain.startswith(("=", "+", "-", "@", "\t", "\r")) else plain
+
+
+def _parquet(result: Result) -> bytes:
+    """Write a result with a database of its own, because the explorer's may not open files."""
+    import duckdb  # noqa: PLC0415 - optional dependency
+    import numpy as np  # noqa: PLC0415 - slow to import
+
+    columns = {}
+    for position, name in enumerate(_unique(result.columns)):
+        column = np.empty(len(result.rows), dtype=object)
+        column[:] = [row[position] for row in result.rows]
+        columns[name] = column
+    if not columns:
+        raise InputError("the result has no columns")
+    with tempfile.TemporaryDirectory(prefix="ab-view-") as folder, duckdb.connect(":memory:") as connection:
+        file = Path(folder) / "export.parquet"
+        connection.register("result", columns)
+        try:
+            connection.execute("COPY (SELECT * FROM result) TO ? (FORMAT parquet)", [str(file)])
+        except duckdb.Error as error:
+            raise InputError(f"cannot export: {' '.join(str(error).split())[:300]}") from None
+        return file.read_bytes()
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    return [f"{name}_{index}" if name in names[:index] else name for index, name in enumerate(names)]

@@ -1,0 +1,345 @@
+"""The list of runs: one short entry per run, read again only when its files have changed.
+
+A scan costs a few `stat` calls per run. Records of new and changed runs are read by one background thread, newest run first, which
+ends when nothing is left to read: a view that nobody looks at does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from agentbench.core.canonical import Json
+from agentbench.core.errors import AgentBenchError, InputError
+from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.naming import ATTEMPTS, RUN_JSON
+from agentbench.record.run_state import run_state
+from agentbench.reports.html.bounded import bounded
+from agentbench.reports.record_rows import Row, read_rows, trial_of
+from agentbench.statistics.trials import Rate
+from agentbench.view.roots import Found, Roots
+
+MAX_RUN_JSON = 32 * 1024 * 1024
+RESCAN_SEC = 0.4
+"""Requests within this time share one scan."""
+FIRST_RUNS = 50
+FIRST_SEC = 0.4
+"""A list waits this long for the counts of the newest runs."""
+LOCK_SEC = 1.0
+"""A run that does not change is asked this often whether a process still writes it."""
+REREAD_FACTOR = 5
+"""A growing run is read again after this many times the duration of the last reading."""
+
+Signature = tuple[int, ...]
+OnRows = Callable[[str, Path, Mapping[str, Json], Sequence[Row]], None]
+"""Called with the key, folder, metadata and final rows of a run that was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Numbers of final attempts."""
+
+    attempts: int = 0
+    passed: int = 0
+    not_passed: int = 0
+    invalid: int = 0
+    needs_review: int = 0
+    spent: float = 0.0
+    unit: str = ""
+    agents: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    seconds: float = 0.0
+    """Sum of the durations of attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One run of the list."""
+
+    key: str
+    path: Path
+    meta: Mapping[str, Json]
+    signature: Signature
+    counts: Counts | None = None
+    """None until the records are read."""
+    state: str = ""
+    problem: str = ""
+    read_sec: float = 0.0
+    read_at: float = -1e9
+    state_at: float = 0.0
+    """When the state was last read."""
+
+    @property
+    def planned(self) -> int | None:
+        order, variant = self.meta.get("order"), self.meta.get("variant")
+        if not isinstance(order, list):
+            return None
+        return len([key for key in order if isinstance(key, list) and len(key) > 1 and key[1] == variant])
+
+    def as_json(self) -> dict[str, Json]:
+        meta, counts = self.meta, self.counts
+        request = meta.get("request")
+        cap = request.get("total_usd") if isinstance(request, Mapping) else None
+        return {
+            "key": self.key,
+            "name": bounded(self.path.name, text=300),
+            "path": bounded(str(self.path), text=1000),
+            **{
+                name: bounded(meta.get(name), text=300)
+                for name in ("run_id", "study_id", "suite", "variant", "model", "created_at")
+            },
+            "state": self.state or "unknown",
+            "problem": bounded(self.problem, text=500),
+            "planned": self.planned,
+            "cap": cap if isinstance(cap, int | float) else None,
+            "counts": None
+            if counts is None
+            else {
+                "attempts": counts.attempts,
+                "passed": counts.passed,
+                "not_passed": counts.not_passed,
+                "invalid": counts.invalid,
+                "needs_review": counts.needs_review,
+                "spent": counts.spent,
+                "unit": bounded(counts.unit, text=40),
+                "agents": bounded(list(counts.agents), text=120),
+                "variants": bounded(list(counts.variants), text=120),
+                "seconds": counts.seconds,
+            },
+        }
+
+
+@dataclass
+class RunIndex:
+    """Entries of all runs below the roots. Safe to use from several threads."""
+
+    roots: Roots
+    on_rows: OnRows = lambda _key, _path, _meta, _rows: None
+    on_removed: Callable[[str], None] = lambda _key: None
+    _entries: dict[str, Entry] = field(default_factory=dict)
+    _pilots: dict[str, Path] = field(default_factory=dict)
+    _queue: list[str] = field(default_factory=list)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _progress: threading.Condition = field(default_factory=threading.Condition)
+    _reader: threading.Thread | None = None
+    _scanned: float = -1e9
+    _closed: bool = False
+
+    def refresh(self) -> None:
+        """Look for new, changed and removed runs, and start reading them."""
+        with self._lock:
+            if time.monotonic() - self._scanned < RESCAN_SEC:
+                return
+            self._take(self.roots.scan())
+            self._scanned = time.monotonic()
+            self._start_reading()
+
+    def entries(self, *, wait: bool = False) -> list[Entry]:
+        """Return all runs, newest first. With `wait`, give the counts of the newest ones a moment to be read."""
+        self.refresh()
+        if wait:
+            until = time.monotonic() + FIRST_SEC
+            with self._progress:
+                while self._unread_first() and (left := until - time.monotonic()) > 0:
+                    self._progress.wait(left)
+        with self._lock:
+            return sorted(self._entries.values(), key=_age, reverse=True)
+
+    def pending(self) -> int:
+        with self._lock:
+            return len(self._queue)
+
+    def wait_until_read(self, seconds: float) -> bool:
+        """Wait until all known runs are read. Return False if the time is over first."""
+        self.refresh()
+        until = time.monotonic() + seconds
+        with self._progress:
+            while self.pending():
+                if (left := until - time.monotonic()) <= 0:
+                    return False
+                self._progress.wait(min(left, 0.2))
+        return True
+
+    def entry(self, key: str) -> Entry:
+        """Return the current entry of a run.
+
+        Raises:
+            InputError: there is no such run.
+        """
+        self.refresh()
+        with self._lock:
+            entry = self._entries.get(key)
+        if entry is None:
+            raise InputError("no such run below the served folders")
+        return entry
+
+    def recheck(self, key: str) -> Entry:
+        """Return the entry of a run after looking at the files of this run only.
+
+        Raises:
+            InputError: there is no such run.
+        """
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._take_run(key, entry.path)
+                self._start_reading()
+                return self._entries[key]
+        return self.entry(key)
+
+    def pilot(self, key: str) -> Path:
+        """Return the folder of a pilot.
+
+        Raises:
+            InputError: there is no such pilot.
+        """
+        self.refresh()
+        with self._lock:
+            if key not in self._pilots:
+                raise InputError("no such pilot below the served folders")
+            return self._pilots[key]
+
+    def pilots(self) -> dict[str, Path]:
+        self.refresh()
+        with self._lock:
+            return dict(self._pilots)
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._closed = True
+        reader = self._reader
+        if reader is not None:
+            reader.join(10)
+
+    # --- internals ----------------------------------------------------------------------------------------------------
+
+    def _take(self, found: Found) -> None:
+        """Take over the result of a scan."""
+        self._pilots = found.pilots
+        for key in self._entries.keys() - found.runs.keys():
+            del self._entries[key]
+            self._queue = [queued for queued in self._queue if queued != key]
+            self.on_removed(key)
+        for key, path in found.runs.items():
+            self._take_run(key, path)
+        self._queue.sort(key=lambda key: _age(self._entries[key]))
+
+    def _take_run(self, key: str, path: Path) -> None:
+        """Update the entry of a run, and queue the run if its records must be read."""
+        old, current = self._entries.get(key), signature(path)
+        now = time.monotonic()
+        if old is not None and old.signature == current:
+            if old.state == "running" and now - old.state_at > LOCK_SEC:
+                self._entries[key] = replace(old, state=_state(path, old.state), state_at=now)
+            return
+        if old is None or old.signature[:2] != current[:2]:
+            self._entries[key] = _described(key, path, current)
+        elif now - old.read_at < REREAD_FACTOR * old.read_sec:
+            return
+        if key not in self._queue:
+            self._queue.append(key)
+
+    def _start_reading(self) -> None:
+        if self._queue and self._reader is None and not self._closed:
+            self._reader = threading.Thread(target=self._read_queue, name="run-index", daemon=True)
+            self._reader.start()
+
+    def _unread_first(self) -> bool:
+        with self._lock:
+            if not self._queue:
+                return False
+            newest = sorted(self._entries.values(), key=_age, reverse=True)[:FIRST_RUNS]
+            return any(entry.counts is None and not entry.problem for entry in newest)
+
+    def _read_queue(self) -> None:
+        while not self._closed:
+            with self._lock:
+                if not self._queue:
+                    self._reader = None
+                    break
+                entry = self._entries[self._queue[-1]]
+            read = self._read(entry)
+            with self._lock:
+                if entry.key in self._entries:
+                    self._entries[entry.key] = read
+                self._queue = [key for key in self._queue if key != entry.key]
+            with self._progress:
+                self._progress.notify_all()
+        with self._progress:
+            self._progress.notify_all()
+
+    def _read(self, entry: Entry) -> Entry:
+        began = time.monotonic()
+        current = signature(entry.path)
+        try:
+            rows = read_rows(entry.path).finals
+            state = _state(entry.path, "")
+            self.on_rows(entry.key, entry.path, entry.meta, rows)
+            problem, counts = entry.problem, count(rows)
+        except AgentBenchError as error:
+            state, problem, counts = "unreadable", error.message, None
+        except (OSError, ValueError, RecursionError) as error:
+            state, problem, counts = "unreadable", f"cannot be read: {type(error).__name__}", None
+        now = time.monotonic()
+        return replace(
+            entry, signature=current, state=state, problem=problem, counts=counts, read_sec=now - began,
+            read_at=now, state_at=now,
+        )  # fmt: skip
+
+
+def count(rows: Sequence[Row]) -> Counts:
+    """Count final attempts."""
+    counted = [value for row in rows if (value := trial_of(row).value(Rate.CONTRACT)) is not None]
+    units = sorted({row.cost.unit for row in rows})
+    return Counts(
+        attempts=len(rows),
+        passed=sum(counted),
+        not_passed=len(counted) - sum(counted),
+        invalid=len(rows) - len(counted),
+        needs_review=sum(row.needs_review for row in rows),
+        spent=sum(row.cost.total for row in rows) if len(units) == 1 else 0.0,
+        unit=units[0] if len(units) == 1 else "",
+        agents=tuple(sorted({row.agent for row in rows})),
+        variants=tuple(sorted({row.variant for row in rows})),
+        seconds=sum(row.duration for row in rows),
+    )
+
+
+def signature(path: Path) -> Signature:
+    """Return sizes and times of the files that an entry is read from."""
+    values: list[int] = []
+    for name in (RUN_JSON, EVENTS, ATTEMPTS):
+        try:
+            status = (path / name).lstat()
+            values += [status.st_size, status.st_mtime_ns]
+        except OSError:
+            values += [-1, -1]
+    return tuple(values)
+
+
+def _described(key: str, path: Path, current: Signature) -> Entry:
+    try:
+        if (path / RUN_JSON).stat().st_size > MAX_RUN_JSON:
+            return Entry(key, path, {}, current, state="unreadable", problem=f"{RUN_JSON} is larger than 32 MB")
+        meta = json.loads((path / RUN_JSON).read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        return Entry(key, path, {}, current, state="unreadable", problem=f"{RUN_JSON}: {type(error).__name__}")
+    if not isinstance(meta, dict):
+        return Entry(key, path, {}, current, state="unreadable", problem=f"{RUN_JSON} is not an object")
+    return Entry(key, path, meta, current)
+
+
+def _state(path: Path, fallback: str) -> str:
+    try:
+        return run_state(path)
+    except (AgentBenchError, OSError, ValueError):
+        return fallback or "unreadable"
+
+
+def _age(entry: Entry) -> tuple[str, str]:
+    created = entry.meta.get("created_at")
+    return (created if isinstance(created, str) else "", entry.path.name)

@@ -1,0 +1,232 @@
+"""The view in a real browser, with mouse and keyboard, over one server."""
+
+from __future__ import annotations
+
+import difflib
+import random
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from agentbench.reports.adjudications import read_adjudications
+from tests.view.conftest import Served, ViewPage, serve, write_runs, write_suite
+from tests.web.sample import write_run
+
+pytestmark = pytest.mark.end_to_end
+
+
+def test_newcomer_finds_why_an_attempt_failed(view_page: ViewPage, served: Served) -> None:
+    page = view_page.go(served)
+    expect(page.locator("#runs")).to_contain_text("2 of 5 passed")
+    page.click("#runs a:has-text('baseline')")
+    page.click("nav.sub-nav a:has-text('Attempts')")
+    page.click(".vt-row a:has-text('median')")
+    expect(page.locator(".lead")).to_contain_text("FAIL TESTS_FAILED")
+    expect(page.get_by_text("tests/test_core.py::test_even")).to_be_visible()
+    expect(page.locator("#scorers")).to_contain_text("OVERALL")
+    expect(page.locator("#judge")).to_contain_text("It looks right, mostly.")
+    page.click("#tab-diff")
+    expect(page.locator("tr.add .tk-word").first).to_have_text("return")
+    page.click("#tab-verdict")
+    page.click("a:has-text('event 12')")
+    expect(page.locator("#event")).to_contain_text("integrity_finding")
+    page.reload()
+    expect(page.locator("#event")).to_be_visible()
+    view_page.assert_only(served)
+
+
+def test_two_runs_are_selected_and_compared(view_page: ViewPage, served: Served) -> None:
+    page = view_page.go(served)
+    expect(page.locator("#compare")).to_be_disabled()
+    page.check(f"tr[data-run='{served.key('a')}'] input")
+    page.check(f"tr[data-run='{served.key('b')}'] input")
+    page.click("#compare")
+    expect(page.locator(".lead")).to_contain_text(re.compile("INCONCLUSIVE|BETTER"))
+    page.click("button[aria-label='diffs of median']")
+    expect(page.locator("tr.both h3")).to_have_count(2)
+    expect(page.locator("tr.both .diff").first).to_be_visible()
+    view_page.assert_only(served)
+
+
+def test_explorer_groups_pivots_filters_and_keeps_its_address(view_page: ViewPage, served: Served) -> None:
+    page = view_page.go(served, "#/explorer")
+    expect(page.locator("#table")).to_contain_text("packer")
+    expect(page.locator("svg.fig")).to_have_attribute("aria-label", "pass rate by variant")
+    page.select_option("#pivot", "task")
+    expect(page.locator("#table caption")).to_have_text("pass rate by variant and task")
+    page.click("#add-filter")
+    page.select_option("select[aria-label=field]", "variant")
+    page.fill("input[aria-label=value]", "packer")
+    page.keyboard.press("Tab")
+    expect(page.locator("#table tbody tr")).to_have_count(1)
+    page.reload()
+    expect(page.locator("#table tbody tr")).to_have_count(1)
+    page.click("summary:has-text('SQL')")
+    page.fill("#sql", "select 6 * 7 as answer")
+    page.click("#run-sql")
+    expect(page.locator("#table tbody")).to_have_text("42")
+    with page.expect_download() as download:
+        page.click("button:has-text('CSV')")
+    assert download.value.suggested_filename == "attempts.csv"
+    page.fill("#sql", "drop table attempts")
+    page.click("#run-sql")
+    expect(page.locator("#result")).to_contain_text("expected one read-only statement")
+
+
+def test_attempt_is_adjudicated_and_a_scenario_edited(view_page: ViewPage, tmp_path: Path) -> None:
+    tasks = write_suite(tmp_path / "tasks")
+    for served in serve(write_runs(tmp_path / "runs"), tasks_dir=tasks):
+        page = view_page.go(served, "#/queue")
+        card = page.locator(".review", has_text="median")
+        card.get_by_label("incorrect", exact=True).check()
+        card.get_by_label("Note").fill("loses the last row")
+        card.get_by_role("button", name="Record").click()
+        expect(page.locator(".review", has_text="median")).to_contain_text("incorrect by")
+        (adjudication,) = read_adjudications(served.folder / "a")
+        assert adjudication.note == "loses the last row"
+        page = view_page.go(served, "#/tasks/mine/scenario")
+        page.fill(".scorer-row [data-field=limit]", "-3")
+        page.click("#review")
+        expect(page.locator("#preview")).to_contain_text("limit")
+        expect(page.locator("#save")).to_be_disabled()
+        page.fill(".scorer-row [data-field=limit]", "9")
+        page.click("#review")
+        expect(page.locator("#preview tr.add")).to_contain_text("limit: 9")
+        page.click("#save")
+        expect(page.locator("#preview")).to_contain_text("written")
+        assert "limit: 9" in (tasks / "mine" / "scenario.yaml").read_text()
+        view_page.assert_only(served)
+
+
+def test_hostile_text_stays_text_on_every_page(view_page: ViewPage, served: Served) -> None:
+    key = served.key("hostile")
+    attempt = served.get(f"/api/run/{key}/page")["attempts"][0][1]
+    addresses = [
+        "#/",
+        f"#/run/{key}",
+        f"#/run/{key}/attempts",
+        "#/explorer",
+        "#/explorer?group=",
+        "#/queue",
+        "#/tasks/mine",
+    ]
+    addresses += [f"#/run/{key}/attempt/{attempt}/{tab}" for tab in ("verdict", "diff", "trace", "record", "replay")]
+    addresses += ["#/run/<img src=x onerror=window.pwned=1>", "#/tasks/%3Cscript%3E"]
+    for address in addresses[:-2]:
+        page = view_page.go(served, address)
+        page.wait_for_timeout(50)
+        assert page.locator("main img, main script").count() == 0, address
+    view_page.assert_only(served)
+    for address in addresses[-2:]:
+        view_page.page.evaluate("address => { location.hash = address; }", address)
+        expect(view_page.page.locator("main .note")).to_be_visible()
+    assert view_page.page.evaluate("window.pwned") is None
+
+
+def test_pages_have_names_and_fit_a_narrow_dark_screen(view_page: ViewPage, served: Served) -> None:
+    key = served.key("a")
+    view_page.page.emulate_media(color_scheme="dark")
+    view_page.page.set_viewport_size({"width": 390, "height": 800})
+    for address in (
+        "#/",
+        f"#/run/{key}",
+        "#/explorer",
+        "#/queue",
+        "#/tasks",
+        "#/tasks/mine",
+        "#/tasks/mine/scenario",
+        "#/pilots",
+    ):
+        page = view_page.go(served, address)
+        expect(page.locator("h1").first).to_be_attached()
+        nameless = page.evaluate(
+            "[...document.querySelectorAll('button, a, input, select, textarea')].filter(e => !e.closest('[hidden]') && "
+            "!(e.getAttribute('aria-label') || e.textContent.trim() || e.title || e.labels?.length)).length"
+        )
+        assert nameless == 0, address
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address
+        page.emulate_media(media="print")
+        expect(page.locator("#bar")).to_be_hidden()
+        page.emulate_media(media="screen")
+    view_page.assert_only(served)
+
+
+def test_pages_are_reached_with_the_keyboard(view_page: ViewPage, served: Served) -> None:
+    page = view_page.go(served)
+    expect(page.locator("#runs tbody tr")).to_have_count(3)
+    page.keyboard.press("/")
+    page.keyboard.type("packer")
+    expect(page.locator("#runs tbody tr")).to_have_count(1)
+    page.locator("#runs tbody a").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("nav.sub-nav")).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("a")
+    page.wait_for_selector(".vt-row")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#gates3")
+    page.keyboard.press("5")
+    expect(page.locator("#replay")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".vt-row")
+    view_page.assert_only(served)
+
+
+def test_replay_composes_the_diffs_of_steps(view_page: ViewPage, served: Served) -> None:
+    """Apply the composed edit to the first version: the result must be the last version, whatever the steps were."""
+    page = view_page.go(served)
+    rng = random.Random(7)
+    for _ in range(40):
+        versions = [[f"line {number}" for number in range(rng.randrange(1, 30))]]
+        for _ in range(4):
+            lines = list(versions[-1])
+            for _ in range(rng.randrange(1, 5)):
+                place = rng.randrange(len(lines) + 1)
+                lines[place : place + rng.randrange(3)] = [f"new {rng.randrange(6)}" for _ in range(rng.randrange(3))]
+            versions.append(lines)
+        steps = [
+            "diff --git a/f.py b/f.py\n"
+            + "\n".join(difflib.unified_diff(before, after, "a/f.py", "b/f.py", lineterm=""))
+            for before, after in pairwise(versions)
+        ]
+        edit = page.evaluate(
+            """diffs => { const steps = replaySteps(diffs.map((text, seq) => ({ seq, type: "workspace_mutated", payload: { files: [], diff: { text } } })));
+            return steps[steps.length - 1].files.get("f.py") || []; }""",
+            steps,
+        )
+        assert applied(versions[0], edit) == versions[-1]
+
+
+def applied(lines: list[str], edit: list[dict[str, Any]]) -> list[str]:
+    rest, result = list(lines), []
+    for operation in edit:
+        if "add" in operation:
+            result.append(operation["add"])
+        elif "del" in operation:
+            assert rest.pop(0) == operation["del"]
+        else:
+            kept, rest = rest[: operation["keep"]], rest[operation["keep"] :]
+            assert "text" not in operation or kept == [operation["text"]]
+            result += kept
+    return result + rest
+
+
+def test_page_survives_the_end_of_its_server(view_page: ViewPage, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_run(runs / "a", [])
+    first = serve(runs, tasks_dir=tmp_path)
+    served = next(first)
+    page = view_page.go(served)
+    port = served.client.base_url.port or 0
+    first.close()
+    expect(page.locator("#offline")).to_contain_text("does not answer")
+    for again in serve(runs, tasks_dir=tmp_path, port=port):
+        expect(page.locator("#offline")).to_contain_text("Open the address that the current one printed")
+        page.goto(again.server.url)
+        expect(page.locator("#runs tbody tr")).to_have_count(1)
+        expect(page.locator("#offline")).to_have_count(0)
