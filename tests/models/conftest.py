@@ -16,7 +16,7 @@ from tests.models.metered_gateway import MeteredGateway
 from tests.models.service import Behaviour, Server
 
 KEY = "sk-test-" + "k" * 32
-QUICK = RetryPolicy(tries=3, first_sec=0.01, max_sec=0.02, deadline_sec=20)
+QUICK = RetryPolicy(tries=3, first_sec=0.01, max_sec=0.02, deadline_sec=120)
 
 Serve = Callable[..., Server]
 OpenMetered = Callable[..., MeteredGateway]
@@ -52,10 +52,10 @@ def upstream_for(serve: Serve, transport: Transport) -> Callable[..., ServiceUps
     """Return an upstream for a service with the given behaviours."""
 
     def make(
-        *behaviours: Behaviour, retry: RetryPolicy = QUICK, silence: float = 10.0, **endpoint: Any
+        *behaviours: Behaviour, retry: RetryPolicy = QUICK, silence: float = 60.0, **endpoint: Any
     ) -> ServiceUpstream:
         where = Endpoint("test", serve(*behaviours).url, Secret("TEST_KEY", KEY), **endpoint)
-        return ServiceUpstream(where, transport, retry=retry, timeouts=Timeouts(connect_sec=5, silence_sec=silence))
+        return ServiceUpstream(where, transport, retry=retry, timeouts=Timeouts(connect_sec=60, silence_sec=silence))
 
     return make
 

@@ -7,10 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import anthropic
-import openai
+from typing import TYPE_CHECKING, Any
 
 from agentbench.models.dialects.translation import TranslatedUpstream
 from agentbench.models.gateway.relay import KeepAliveIntervals
@@ -25,6 +22,10 @@ from agentbench.trace.blobs import BlobStore
 from agentbench.trace.events import LlmRequest, LlmResponse
 from agentbench.trace.log import EventLog, read_events
 from agentbench.trace.redaction import Redactor
+
+if TYPE_CHECKING:
+    import anthropic
+    import openai
 
 PROMPT: list[Any] = [{"role": "user", "content": "hi"}]
 
@@ -70,11 +71,15 @@ class MeteredGateway:
         return self
 
     def openai(self, **options: Any) -> openai.OpenAI:
+        import openai
+
         client = openai.OpenAI(base_url=self.url + "/v1", api_key="placeholder", **{"max_retries": 0, **options})
         self.clients.append(client)
         return client
 
     def anthropic(self, **options: Any) -> anthropic.Anthropic:
+        import anthropic
+
         client = anthropic.Anthropic(base_url=self.url, api_key="placeholder", **{"max_retries": 0, **options})
         self.clients.append(client)
         return client

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +13,7 @@ from agentbench.models.client.endpoint import Dialect
 from agentbench.models.faults import Rejected
 from agentbench.models.forbidden_requests import forbidden_parts, without_forbidden_parts
 from agentbench.models.upstream import ModelRequest, ModelResponse
+from tests.models import clients
 from tests.models.conftest import OpenMetered
 from tests.models.metered_gateway import PROMPT
 
@@ -114,11 +114,11 @@ class _Heard:
 def test_forbidden_parts_are_logged_but_not_sent(open_metered: OpenMetered) -> None:
     heard = _Heard()
     metered = open_metered(heard).open_gateway()
-    with pytest.raises(openai.APIError):
+    with pytest.raises(clients.openai.APIError):
         metered.openai().responses.create(model="m", input="hi", tools=[{"type": "web_search"}], store=False)
     assert heard.bodies == [{"input": "hi", "model": "vendor/model", "store": False}]
     assert metered.requests()[0].parameters["left_out"] == "web_search"
-    with pytest.raises(openai.BadRequestError, match="must not fetch"):
+    with pytest.raises(clients.openai.BadRequestError, match="must not fetch"):
         metered.openai().chat.completions.create(
             model="m",
             messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": ADDRESS}}]}],

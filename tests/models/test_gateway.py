@@ -10,8 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 
 from agentbench.core.http1 import BadRequest
@@ -23,6 +21,7 @@ from agentbench.models.ledger import Caps, Ledger
 from agentbench.models.metered_model import ModelIdentity
 from agentbench.policy.prices import parse_prices
 from agentbench.trace.redaction import Redactor
+from tests.models import clients
 from tests.models.conftest import KEY, OpenMetered, Serve
 from tests.models.metered_gateway import PROMPT, MeteredGateway, script
 from tests.models.service import (
@@ -190,14 +189,14 @@ PRICES = parse_prices(b"action_type,unit,unit_price,notes\nllm_request,token,0.0
 def test_spent_budget_is_an_api_error_without_upstream_request(open_metered: OpenMetered) -> None:
     metered = open_metered(script(CALLS, after="repeat"), caps=Caps.of(usd=0.1), prices=PRICES).open_gateway()
     metered.openai().chat.completions.create(model="m", messages=PROMPT)
-    with pytest.raises(openai.RateLimitError, match="attempt's budget is spent") as quota:
+    with pytest.raises(clients.openai.RateLimitError, match="attempt's budget is spent") as quota:
         metered.openai().chat.completions.create(model="m", messages=PROMPT)
     assert quota.value.code == "insufficient_quota"
-    with pytest.raises(openai.RateLimitError):
+    with pytest.raises(clients.openai.RateLimitError):
         metered.openai().responses.create(model="m", input="hi")
-    with pytest.raises(openai.RateLimitError):
+    with pytest.raises(clients.openai.RateLimitError):
         metered.openai().chat.completions.create(model="m", messages=PROMPT, stream=True)
-    with pytest.raises(anthropic.APIStatusError, match="attempt's budget is spent") as billing:
+    with pytest.raises(clients.anthropic.APIStatusError, match="attempt's budget is spent") as billing:
         metered.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT)
     assert billing.value.status_code == 402
     assert metered.metered_model.stopped is not None
@@ -209,9 +208,9 @@ def test_spent_budget_is_an_api_error_without_upstream_request(open_metered: Ope
 @pytest.mark.req("T-05")
 def test_clients_do_not_retry_a_spent_budget(open_metered: OpenMetered) -> None:
     metered = open_metered(script(CALLS), caps=Caps(tokens=0)).open_gateway()
-    with pytest.raises(openai.RateLimitError):
+    with pytest.raises(clients.openai.RateLimitError):
         metered.openai(max_retries=4).chat.completions.create(model="m", messages=PROMPT)
-    with pytest.raises(anthropic.APIStatusError):
+    with pytest.raises(clients.anthropic.APIStatusError):
         metered.anthropic(max_retries=4).messages.create(model="m", max_tokens=5, messages=PROMPT)
     assert len(metered.requests()) == 2
     assert metered.metered_model.stopped is not None
@@ -245,7 +244,7 @@ def test_service_fault_reaches_each_client_as_its_own_error(
         lambda: metered.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT),
     ]
     for ask in asks:
-        with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)) as caught:
+        with pytest.raises((clients.openai.APIStatusError, clients.anthropic.APIStatusError)) as caught:
             ask()
         assert getattr(caught.value, "status_code", None) == code
     assert [r.status for r in metered.responses()] == [label] * 3
@@ -278,7 +277,7 @@ def test_broken_stream_is_an_error_for_every_client(
         lambda: list(metered.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT, stream=True)),
     ]
     for ask in asks:
-        with pytest.raises((openai.APIError, anthropic.APIError)):
+        with pytest.raises((clients.openai.APIError, clients.anthropic.APIError)):
             ask()
     assert {r.status for r in metered.responses()} <= {"truncated", "not_json"}
     assert len(metered.responses()) == 3
@@ -286,7 +285,7 @@ def test_broken_stream_is_an_error_for_every_client(
 
 def _fails(event: Any) -> bool:
     if event.type == "error":
-        raise openai.APIError(event.message, request=None, body=None)  # type: ignore[arg-type]
+        raise clients.openai.APIError(event.message, request=None, body=None)  # type: ignore[arg-type]
     return False
 
 
@@ -325,7 +324,7 @@ def test_waiting_client_gets_keep_alives(open_metered: OpenMetered, upstream_for
 @pytest.mark.req("T-05")
 def test_fault_after_a_keep_alive_is_reported(open_metered: OpenMetered, upstream_for: Reach) -> None:
     def late(handler: Any, body: Any) -> None:
-        time.sleep(0.6)
+        time.sleep(1.5)
         status(400, "no")(handler, body)
 
     metered = open_metered(upstream_for(late)).open_gateway(KeepAliveIntervals(stream_sec=0.1, whole_sec=0.1))
@@ -340,9 +339,9 @@ def test_fault_after_a_keep_alive_is_reported(open_metered: OpenMetered, upstrea
     message = metered.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT).to_dict()
     assert (message["type"], "content" in message) == ("error", False)
     assert "answered 400" in message["error"]["message"]  # type: ignore[index]
-    with pytest.raises(openai.APIError, match="answered 400"):
+    with pytest.raises(clients.openai.APIError, match="answered 400"):
         list(metered.openai().chat.completions.create(model="m", messages=PROMPT, stream=True))
-    with pytest.raises(anthropic.APIStatusError, match="answered 400"):
+    with pytest.raises(clients.anthropic.APIStatusError, match="answered 400"):
         list(metered.anthropic().messages.create(model="m", max_tokens=5, messages=PROMPT, stream=True))
 
 
@@ -376,9 +375,9 @@ def test_client_timeout_before_first_byte_cancels_upstream_request(
 ) -> None:
     noticed = [threading.Event(), threading.Event()]
     metered = open_metered(upstream_for(*map(until_gone, noticed), silence=60)).open_gateway()
-    with pytest.raises(openai.APITimeoutError):
+    with pytest.raises(clients.openai.APITimeoutError):
         metered.openai(timeout=3.0).chat.completions.create(model="m", messages=PROMPT, stream=stream)
-    with pytest.raises(anthropic.APITimeoutError):
+    with pytest.raises(clients.anthropic.APITimeoutError):
         metered.anthropic(timeout=3.0).messages.create(model="m", max_tokens=5, messages=PROMPT, stream=stream)
     assert [event.wait(60) for event in noticed] == [True, True]
     _until(lambda: len(metered.responses()) == 2)
@@ -388,7 +387,7 @@ def test_client_timeout_before_first_byte_cancels_upstream_request(
 
 @pytest.mark.req("T-05")
 def test_concurrent_requests_run_in_parallel_and_are_logged(open_metered: OpenMetered, upstream_for: Reach) -> None:
-    together = threading.Barrier(10, timeout=30)
+    together = threading.Barrier(10, timeout=300)
 
     def when_all_are_here(handler: Any, body: Any) -> None:
         together.wait()
@@ -412,7 +411,7 @@ def test_close_ends_open_requests_and_their_events(open_metered: OpenMetered, up
     failed = threading.Event()
 
     def ask() -> None:
-        with pytest.raises(openai.APIError):
+        with pytest.raises(clients.openai.APIError):
             metered.openai().chat.completions.create(model="m", messages=PROMPT)
         failed.set()
 
@@ -582,7 +581,7 @@ def test_total_cap_applies_across_gateways(open_metered: OpenMetered) -> None:
         for metered in gateways:
             try:
                 metered.openai().chat.completions.create(model="m", messages=PROMPT, max_tokens=20)
-            except openai.RateLimitError as error:
+            except clients.openai.RateLimitError as error:
                 refused.append(error.message)
     # Each costs 0.12, and part of the cap is reserved: only the last admitted request exceeds it.
     assert ledger.run.statement().spent.micro == 600_000
@@ -591,7 +590,7 @@ def test_total_cap_applies_across_gateways(open_metered: OpenMetered) -> None:
 
 
 def _until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)

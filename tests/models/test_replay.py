@@ -5,7 +5,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +19,7 @@ from agentbench.models.recording.recorded import RecordedUpstream, read_recordin
 from agentbench.models.recording.request_diff import PATTERNS, normalised, request_diff
 from agentbench.models.upstream import ModelRequest
 from agentbench.trace.redaction import Redactor
+from tests.models import clients
 from tests.models.conftest import OpenMetered
 from tests.models.metered_gateway import PROMPT, MeteredGateway, script
 
@@ -46,7 +46,7 @@ def _drive(metered: MeteredGateway, texts: list[str]) -> list[str]:
                 got.append(metered.anthropic().messages.create(model="m", max_tokens=9, messages=prompt).to_json())
             else:
                 got.append(metered.openai().responses.create(model="m", input=text).to_json())
-        except openai.APIError as error:
+        except clients.openai.APIError as error:
             got.append(error.message)
     return got
 

@@ -15,7 +15,7 @@ from agentbench.core.reasons import Reason
 from agentbench.models import faults
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.client.endpoint import Dialect, Endpoint
-from agentbench.models.client.outages import Outages
+from agentbench.models.client.outages import QUICK_TRIES, Outages
 from agentbench.models.client.service import RetryPolicy, ServiceUpstream, Transport, map_error
 from agentbench.models.keys import Secret
 from agentbench.models.presets import Sampling
@@ -359,3 +359,25 @@ def test_error_that_only_one_request_gets_is_no_outage(serve: Serve, transport: 
     with pytest.raises(faults.ServiceFault, match="after 3 tries") as caught:
         service.send(ASK)
     assert not caught.value.outage
+
+
+def test_requests_share_the_patience_of_one_outage(serve: Serve, transport: Transport) -> None:
+    """A request that begins when the patience is over makes a few quick tries instead of waiting as long again."""
+    messages: list[str] = []
+    outages = Outages(60, messages.append)
+    outages.failed("test", faults.ServerError("down"), QUICK_TRIES, first_try=time.monotonic() - 61)
+    server = serve(status(503))
+    endpoint = Endpoint("test", server.url, Secret("K", KEY))
+    service = ServiceUpstream(endpoint, transport, retry=replace(QUICK, tries=6), outages=outages, model="m")
+    with pytest.raises(faults.ServerError) as caught:
+        service.send(ASK)
+    assert caught.value.outage
+    assert len([body for _, _, body in server.seen if body.get("max_tokens") != 1]) == QUICK_TRIES
+    assert len(messages) == 1
+
+
+def test_new_outage_has_its_own_patience(serve: Serve, transport: Transport) -> None:
+    service, messages = patient(serve, transport, 60, *[status(503)] * 4, good, *[status(503)] * 4, good)
+    service.send(ASK)
+    service.send(ASK)
+    assert [message.split(":")[0] for message in messages] == ["test is unavailable", "test answers again"] * 2

@@ -46,7 +46,7 @@ class Ab:
     cwd: Path
     env: Mapping[str, str]
 
-    def __call__(self, *arguments: str | Path, timeout: float = 120, env: Mapping[str, str] | None = None) -> Ran:
+    def __call__(self, *arguments: str | Path, timeout: float = 900, env: Mapping[str, str] | None = None) -> Ran:
         done = run_preloaded([*map(str, arguments)], cwd=self.cwd, env={**self.env, **(env or {})}, timeout=timeout)
         assert "Traceback" not in done.stderr, done.stderr
         return Ran(done.returncode, done.stdout, done.stderr)
@@ -96,7 +96,7 @@ Interrupt = Callable[["subprocess.Popen[str]", int], tuple[int, str, str]]
 def interrupt() -> Interrupt:
     def send(process: subprocess.Popen[str], number: int = signal.SIGINT) -> tuple[int, str, str]:
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
         return process.returncode, out, err
 
     return send

@@ -126,7 +126,7 @@ class Campaign:
 
     def check_no_process_left(self) -> None:
         """Check that no agent process outlives the harness. The kernel gets a moment to remove it."""
-        end = time.monotonic() + 15
+        end = time.monotonic() + 120
         while self.alive() and time.monotonic() < end:
             time.sleep(0.05)
         if self.alive():

@@ -10,10 +10,10 @@ id: {id}
 suite: tiny
 statement: The file answer.txt must say 42.
 repo: {{path: repo}}
-environment: {{timeout_sec: 20, tool_timeout_sec: 10, mem_limit_mb: 256, disk_limit_mb: 64, pids_limit: 64}}
+environment: {{timeout_sec: 120, tool_timeout_sec: 60, mem_limit_mb: 256, disk_limit_mb: 64, pids_limit: 64}}
 oracle:
   checks:
-    - {{id: answer, layer: script, command: "grep -qx 42 answer.txt", parser: exit_code, timeout_sec: 20}}
+    - {{id: answer, layer: script, command: "grep -qx 42 answer.txt", parser: exit_code, timeout_sec: 120}}
 reference: reference.patch
 """
 

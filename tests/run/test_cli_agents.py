@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.end_to_end,
 ]
 
-SMALL = "timeout_sec: 20, tool_timeout_sec: 10, mem_limit_mb: 256, disk_limit_mb: 64, pids_limit: 64"
+SMALL = "timeout_sec: 120, tool_timeout_sec: 60, mem_limit_mb: 256, disk_limit_mb: 64, pids_limit: 64"
 ROOMY = "timeout_sec: 300, mem_limit_mb: 2048, disk_limit_mb: 512, pids_limit: 256"
 GRADED = "test ! -e /opt/agent-cli && grep -qx 42 answer.txt"
 """Grading must not see the program."""

@@ -37,6 +37,6 @@ def test_durations_are_recorded_at_every_level(ab: Ab, tmp_path: Path) -> None:
     assert check["duration_sec"] == pytest.approx(decided["duration_us"] / US)
     assert check["duration_sec"] >= 0.3
     assert usage["check_sec"] >= check["duration_sec"]
-    assert check["ceiling_sec"] == 20
+    assert check["ceiling_sec"] == 120
     # By the log's clock too: no event is outside the attempt.
     assert (events[-1]["t"] - events[0]["t"]) / US <= record["duration_sec"] + 1

@@ -12,11 +12,12 @@ import yaml
 from agentbench.cli.launch import run_rows
 from agentbench.contract.load import load_task
 from agentbench.policy.monitor_rules import RuleSet, parse_rules, published_document, published_rules
-from agentbench.record import recompute
+from agentbench.record import audit, recompute
 from agentbench.record.audit import RunReport, verify_run
 from agentbench.run.config import CliChoices
 from agentbench.run.request import RunRequest, plan_attempts
 from tests.run.tasks import make_task
+from tests.signing.attacker import reseal
 
 pytestmark = pytest.mark.component
 
@@ -97,3 +98,23 @@ def test_unusable_kept_rules_skip_the_recomputation(
     (why,) = report.skipped
     assert why.startswith("decisions of breakers and monitors: made with other rules (sha256:")
     assert "does not store (attempts: 1)" in why
+
+
+def test_stored_rules_that_take_too_long_are_stopped(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "RULES_CPU_SEC", 0)
+    copy = shutil.copytree(run, tmp_path / "copy")
+    document = json.loads(json.dumps(published_document()))
+    for rule in document["rules"]:
+        if rule["id"] == "os.privilege_escalation":
+            rule["command"] = ["(.*)" * 90 + "never"]
+    slow = parse_rules(json.dumps(document)).digest
+    (copy / "rules" / f"{slow.removeprefix('sha256:')}.json").write_text(json.dumps(document))
+    manifest = next(copy.glob("tasks/*/manifest.json"))
+    manifest.write_text(manifest.read_text().replace(published_rules().digest, slow))
+    reseal(copy)
+    report = verified(copy)
+    assert [problem.message for problem in report.problems] == [
+        "the rules that the run stores need more than 1 s of CPU time: not rules of any version"
+    ]

@@ -313,6 +313,8 @@ def test_budget_of_no_tokens_refuses_the_first_request(ab: Ab, tmp_path: Path) -
 
 @pytest.mark.req("R-10")
 def test_silent_model_is_aborted_at_the_deadline(ab: Ab, tmp_path: Path) -> None:
-    task = make_task(tmp_path / "task", text=TASK.format(id="answer").replace("timeout_sec: 20,", "timeout_sec: 2,", 1))
+    task = make_task(
+        tmp_path / "task", text=TASK.format(id="answer").replace("timeout_sec: 120,", "timeout_sec: 2,", 1)
+    )
     ran = with_model(ab, task, script(tmp_path, {"text": "late", "delay_sec": 600}))
     assert ran.record["result"]["failure_reason"] == "TIMEOUT"

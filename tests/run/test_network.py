@@ -55,9 +55,9 @@ def index() -> Iterator[Site]:
 
 def networked(folder: Path, allow: str, more: str = "") -> Path:
     text = TASK.format(id="answer").replace(
-        "{timeout_sec: 20,", f"{{network_policy: always, network_allow: [{allow}], timeout_sec: 60, {more}"
+        "{timeout_sec: 120,", f"{{network_policy: always, network_allow: [{allow}], timeout_sec: 60, {more}"
     )
-    return make_task(folder, text=text.replace("tool_timeout_sec: 10", "tool_timeout_sec: 50"))
+    return make_task(folder, text=text.replace("tool_timeout_sec: 60", "tool_timeout_sec: 50"))
 
 
 def network_events(ab: Ab, record: dict[str, Any]) -> list[dict[str, Any]]:

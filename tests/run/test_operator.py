@@ -38,7 +38,7 @@ def test_first_answer_to_a_question_counts(tmp_path: Path) -> None:
     assert pending_questions(tmp_path) == ()
 
 
-def wait_for_question(run: Path, seconds: float = 60) -> PendingQuestion:
+def wait_for_question(run: Path, seconds: float = 300) -> PendingQuestion:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         questions = pending_questions(run)
@@ -83,7 +83,7 @@ def test_paused_attempt_follows_the_decision_of_the_operator(ab: Ab, tmp_path: P
         *("--operator", "--out", tmp_path / "out", "--json", "--workers", "1"),
     )
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         waiting: tuple[PendingQuestion, ...] = ()
         while len(waiting) < 2 and time.monotonic() < end:
             waiting = (
@@ -100,13 +100,15 @@ def test_paused_attempt_follows_the_decision_of_the_operator(ab: Ab, tmp_path: P
             what = "--continue" if question.task_id == "one" else "--stop"
             decided = ab("operator", "decide", run, what, "--reason", "looked at it", "--question", question.id)
             assert decided.code == 0, decided.stderr
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=600)
     finally:
         process.kill()
         process.communicate()
     assert process.returncode == 0, stderr
     for question in waiting:
         assert f"PAUSED {question.task_id} · scripted: waiting for your decision" in stderr
+        assert question.call == "$ sudo make-it-42"
+        assert "\n  | $ sudo make-it-42\n" in stderr
         assert f"operator decide {run} --question {question.id} --continue --reason " in stderr
     records = {record["task_id"]: record for record in json.loads(stdout)["attempts"]}
     assert records["one"]["result"]["passed"]

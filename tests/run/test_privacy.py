@@ -16,8 +16,9 @@ pytestmark = [pytest.mark.req("E-03", "E-10b"), pytest.mark.end_to_end]
 
 STATEMENT, ANSWER, OUTPUT, PATCHED = "statement-7c1e", "answer-5b2d", "output-9e4f-43", "patched-3a6b"
 DENIED, NAMED = "denied-1d8c", "named-6f0a"
-TEXTS = (STATEMENT, ANSWER, OUTPUT, PATCHED, DENIED, NAMED)
-DIFF = PATCH + f"--- /dev/null\n+++ b/note.txt\n@@ -0,0 +1 @@\n+{PATCHED}\n"
+TOOL, FILE = "invented_tool_2e7d", "invented-file-8a1b"
+TEXTS = (STATEMENT, ANSWER, OUTPUT, PATCHED, DENIED, NAMED, TOOL, FILE)
+DIFF = PATCH + f"--- /dev/null\n+++ b/{FILE}.txt\n@@ -0,0 +1 @@\n+{PATCHED}\n"
 
 
 @pytest.fixture
@@ -36,6 +37,7 @@ def model(tmp_path: Path) -> str:
         },
         {"text": ANSWER, "tool_calls": [{"name": "run", "arguments": {"command": f"curl {DENIED}"}}]},
         {"text": ANSWER, "tool_calls": [{"name": "apply_patch", "arguments": {"unified_diff": DIFF}}]},
+        {"text": ANSWER, "tool_calls": [{"name": TOOL, "arguments": {}}]},
         {"text": f"Done: {ANSWER}"},
     ]
     (tmp_path / "answers.yaml").write_text(yaml.safe_dump({"answers": answers}))
@@ -95,7 +97,7 @@ def test_model_run_has_no_text_and_can_be_audited(ab: Ab, task: Path, model: str
     lines = map(json.loads, (run / "tasks/answer/events.jsonl").read_text().splitlines())
     requests = [event["payload"]["messages"] for event in lines if event["type"] == "llm_request"]
     assert all(request["total_bytes"] > 100 and len(request["sha256"]) == 64 for request in requests)
-    assert len(requests) == 4
+    assert len(requests) == 5
     without = ab("replay", run)
     assert (without.code, "give the store's key with --key FILE" in without.stdout) == (2, True)
     assert ab("replay", run, "--key", "audit.key").stdout.startswith("AGREES: 1 attempt replayed")
@@ -114,7 +116,7 @@ def test_program_run_has_no_text_even_without_a_store(ab: Ab, task: Path, tmp_pa
     files = tmp_path / "agent"
     files.mkdir()
     (files / "solve.sh").write_text(
-        f"/bin/echo {ANSWER}\nsh -c 'echo output-9e4f-$((42 + 1)); curl {DENIED}'\necho 42 > answer.txt\necho {PATCHED} > note.txt\n"
+        f"/bin/echo {ANSWER}\nsh -c 'echo output-9e4f-$((42 + 1)); curl {DENIED}'\necho 42 > answer.txt\necho {PATCHED} > {FILE}.so\n"
     )
     (tmp_path / "private.yaml").write_text(
         'name: private\ncommand: sh "$AB_AGENT_FILES/solve.sh"\nfiles: agent\nevidence: {text: digest}\n'

@@ -393,7 +393,7 @@ def test_long_heredoc_is_recorded_whole_and_hides_nothing(ab: Ab, task: Path) ->
 
 @pytest.mark.req("G-03c")
 def test_incomplete_record_of_commands_makes_safety_unknown(ab: Ab, tmp_path: Path) -> None:
-    task = make_task(tmp_path / "task", text=TASK.format(id="answer").replace("timeout_sec: 20,", "timeout_sec: 200,"))
+    task = make_task(tmp_path / "task", text=TASK.format(id="answer").replace("timeout_sec: 120,", "timeout_sec: 200,"))
     flood = (
         "A=$(head -c 60000 /dev/zero | tr '\\0' x); i=0; while [ $i -lt 1200 ]; do env true $A $A; i=$((i + 1)); done"
     )

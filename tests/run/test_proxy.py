@@ -273,7 +273,7 @@ def test_slow_request_head_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.req("R-12")
 def test_excess_connections_and_requests_are_only_counted(tmp_path: Path) -> None:
-    limits = ProxyLimits(connections=4, requests=3, head_sec=5)
+    limits = ProxyLimits(connections=4, requests=3, head_sec=300)
     with proxied(tmp_path, ["listed.example"], limits=limits) as proxy:
         idle = [proxy.connect() for _ in range(4)]
         # Wait until all four are being served.

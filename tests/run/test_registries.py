@@ -33,7 +33,7 @@ def install(host: str, port: int, package: str) -> str:
 
 def task_with(folder: Path, registries: str, *commands: str, environment: str = "") -> Path:
     text = TASK.format(id="answer").replace(
-        "{timeout_sec: 20,", f"{{network_policy: setup_only, {environment} timeout_sec: 20,"
+        "{timeout_sec: 120,", f"{{network_policy: setup_only, {environment} timeout_sec: 120,"
     )
     text = text.replace("mem_limit_mb: 256", "mem_limit_mb: 1024").replace("disk_limit_mb: 64", "disk_limit_mb: 512")
     listed = "".join(f'    - "{command}"\n' for command in commands)

@@ -184,19 +184,19 @@ def through_a_link(tar: tarfile.TarFile) -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
+    "make",
     [
-        b"",
-        b"not an archive",
-        gzip.compress(b"nor this"),
-        archive(member("../evil", size=3)),
-        archive(member("/evil", size=3)),
-        archive(member("x/../../evil", size=3)),
-        archive(member("dev", tarfile.CHRTYPE)),
-        archive(member("hard", tarfile.LNKTYPE, "/etc/passwd")),
-        archive(through_a_link),
-        archive(member("big", size=300 * 1024 * 1024)),
-        archive(member("task.json", size=10)),
+        lambda: b"",
+        lambda: b"not an archive",
+        lambda: gzip.compress(b"nor this"),
+        lambda: archive(member("../evil", size=3)),
+        lambda: archive(member("/evil", size=3)),
+        lambda: archive(member("x/../../evil", size=3)),
+        lambda: archive(member("dev", tarfile.CHRTYPE)),
+        lambda: archive(member("hard", tarfile.LNKTYPE, "/etc/passwd")),
+        lambda: archive(through_a_link),
+        lambda: archive(member("big", size=300 * 1024 * 1024)),
+        lambda: archive(member("task.json", size=10)),
     ],
     ids=[
         "empty",
@@ -212,11 +212,11 @@ def through_a_link(tar: tarfile.TarFile) -> None:
         "no task",
     ],
 )
-def test_hostile_task_bundle_writes_nothing_outside(tmp_path: Path, data: bytes) -> None:
+def test_hostile_task_bundle_writes_nothing_outside(tmp_path: Path, make: Callable[[], bytes]) -> None:
     into = tmp_path / "deep" / "into"
     into.mkdir(parents=True)
     with pytest.raises(RecordError):
-        unpack(data, into)
+        unpack(make(), into)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep"]
     assert sorted(path.name for path in (tmp_path / "deep").iterdir()) == ["into"]
     assert not Path("/evil").exists()

@@ -14,9 +14,9 @@ import pytest
 from agentbench.run.reference_evidence import REFERENCE
 from tests.run.conftest import Ab, make_ab
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.req("E-13"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.end_to_end, pytest.mark.req("E-13")]
 
-PATIENT = 400
+PATIENT = 900
 """Seconds for one command on a machine with much else to do: the first one installs pytest and tries the decoys."""
 
 TASK = """\

@@ -81,7 +81,7 @@ def task(tmp_path: Path) -> Path:
     text = (
         TASK.format(id="answer")
         .replace("grep -qx 42 answer.txt", CHECK)
-        .replace("timeout_sec: 20,", "timeout_sec: 60,")
+        .replace("timeout_sec: 120,", "timeout_sec: 60,")
     )
     folder = make_task(
         tmp_path / "task", text=text, more=f'setup: {{commands: ["cat {ALL}"]}}\nartifacts: {{keep_workspace: true}}\n'

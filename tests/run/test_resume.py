@@ -58,7 +58,7 @@ def test_resume_without_the_api_key_starts_no_attempt(ab: Ab, tmp_path: Path, in
     tasks = make_suite(tmp_path / "tasks", "one", "two")
     for file in tasks.glob("*/*/task.yaml"):
         # The interrupt ends the request to the model, not the attempt's own time limit.
-        file.write_text(file.read_text().replace("{timeout_sec: 20,", "{timeout_sec: 900,"))
+        file.write_text(file.read_text().replace("{timeout_sec: 120,", "{timeout_sec: 900,"))
     script = tmp_path / "answers.yaml"
     script.write_text(json.dumps({"answers": [{"text": "wait", "delay_sec": 600}]}))
     arguments = ("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "llm_v0", "--out", tmp_path / "out")

@@ -15,7 +15,6 @@ MODEL = os.environ.get("AB_SMALL_MODEL", "")
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     pytest.mark.req("T-06"),
     pytest.mark.skipif(
         not MODEL, reason="set AB_SMALL_MODEL=NAME@http://127.0.0.1:PORT/v1 (docs/how-to/bring-your-agent.md)"
@@ -26,7 +25,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("agent", ["llm_v0", "subagents"])
 def test_attempt_with_a_real_model_verifies(ab: Ab, tmp_path: Path, agent: str) -> None:
-    text = TASK.format(id="answer").replace("timeout_sec: 20,", "timeout_sec: 300,")
+    text = TASK.format(id="answer").replace("timeout_sec: 120,", "timeout_sec: 300,")
     task = make_task(tmp_path / "task", text=text)
     options = ("--agent", agent, "--model", MODEL, "--max-steps", "6")
     ran = ab("run-task", "--task", task, "--json", *options, timeout=800)

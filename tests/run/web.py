@@ -119,7 +119,7 @@ def proxied(
     resolve: Resolver | None = None,
     redact: Redactor | None = None,
 ) -> Iterator[Proxied]:
-    limits = limits or ProxyLimits(head_sec=5, idle_sec=5, connect_sec=5)
+    limits = limits or ProxyLimits(head_sec=60, idle_sec=60, connect_sec=60)
     log = EventLog.create(folder / "events.jsonl", redact=redact)
     listed = AllowList([parse_entry(entry) for entry in allow], resolve)
     recorder = Recorder(log, BlobStore(folder / "blobs", redact=redact), limits)

@@ -141,7 +141,7 @@ def test_hanging_command_is_killed_with_its_children(sandboxes: ProjectSandboxes
 
 @pytest.mark.req("R-10")
 def test_wall_clock_ends_command_and_session(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
-    with sandboxes.open(tmp_path, Rules(caps=Caps(wall_sec=4))) as recorded:
+    with sandboxes.open(tmp_path, Rules(caps=Caps(wall_sec=10))) as recorded:
         with pytest.raises(SessionEnded) as caught:
             recorded.session.run("echo begun > mark; sleep 1000")
         assert caught.value.code is TerminationCode.WALL_CAP

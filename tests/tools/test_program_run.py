@@ -44,11 +44,11 @@ def in_background(recorded: RecordedSession, line: str) -> tuple[threading.Threa
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(3000):
+    for _ in range(30_000):
         if condition():
             return
         threading.Event().wait(0.01)
-    pytest.fail("nothing happened in 30 s")
+    pytest.fail("nothing happened in five minutes")
 
 
 def wait_for_change(recorded: RecordedSession) -> None:

@@ -130,17 +130,29 @@ class ModelFactory:
         Raises:
             InputError: as for `check`, or there is no recording or script for this attempt.
         """
+        identity = self.identity(choice, params.recording, params.overrides)
+        upstream = self.upstream(
+            choice, params.recording, script=params.script, lenient=params.lenient, redact=params.redact
+        )
+        return MeteredModel(upstream, identity, params.account, self.prices, params.sink, params.redact)
+
+    def identity(
+        self, choice: ModelChoice, recording: Recording | None, overrides: Mapping[str, JsonValue] | None = None
+    ) -> ModelIdentity:
+        """Return the model that a choice selects.
+
+        Raises:
+            InputError: there is no recording for this attempt.
+        """
         provider, name = choice.provider, choice.name
         if choice.source == "recorded":
-            if params.recording is None:
+            if recording is None:
                 msg = f"{choice.option} recorded:{choice.name}: no recorded exchanges for this task and repeat"
                 raise InputError(msg)
-            provider, name = "recorded", params.recording.model
+            provider, name = "recorded", recording.model
         elif choice.source == "scripted":
             name = "scripted"
-        identity = ModelIdentity(provider, name, params.overrides)
-        upstream = self._upstream(choice, params)
-        return MeteredModel(upstream, identity, params.account, self.prices, params.sink, params.redact)
+        return ModelIdentity(provider, name, overrides or {})
 
     def model(
         self, metered_model: MeteredModel, sampling: Sampling | None = None, *, seed: int | None = None
@@ -156,11 +168,20 @@ class ModelFactory:
                 self._transport.close()
                 self._transport = None
 
-    def _upstream(self, choice: ModelChoice, params: ModelParams) -> Upstream:
-        if params.recording is not None and choice.source == "recorded":
-            return RecordedUpstream(params.recording, lenient=params.lenient, redact=params.redact)
+    def upstream(
+        self,
+        choice: ModelChoice,
+        recording: Recording | None,
+        *,
+        script: Path | None = None,
+        lenient: bool = False,
+        redact: Redactor | None = None,
+    ) -> Upstream:
+        """Return what answers the requests of one attempt, without budget and log."""
+        if recording is not None and choice.source == "recorded":
+            return RecordedUpstream(recording, lenient=lenient, redact=redact)
         if choice.source == "scripted":
-            return TranslatedUpstream(ScriptedUpstream(load_script(params.script or Path(choice.name))))
+            return TranslatedUpstream(ScriptedUpstream(load_script(script or Path(choice.name))))
         return TranslatedUpstream(self._service(choice))
 
     def _service(self, choice: ModelChoice) -> ServiceUpstream:

@@ -104,14 +104,30 @@ class Account:
         """
         deadline = time.monotonic() + max_wait_sec
         with self._settled:
-            while (full := self._first_full(held=True)) is not None:
-                spent = self._first_full(held=False)
+            while (hold := self._admit_now(estimate)) is None:
                 left = deadline - time.monotonic()
-                if spent is not None or left <= 0 or cancelled():
-                    raise spent or full
+                if left <= 0 or cancelled():
+                    raise self._first_full(held=True) or AssertionError("an account that is full has a full cap")
                 self._settled.wait(min(left, 0.5))
-            for account in self._chain():
-                account._held += estimate  # noqa: SLF001 - same class
+        return hold
+
+    def admit_now(self, estimate: Amount) -> Hold | None:
+        """Admit one request, or return None if it must wait for others to be settled.
+
+        Raises:
+            BudgetReached: a cap is spent.
+        """
+        with self._settled:
+            return self._admit_now(estimate)
+
+    def _admit_now(self, estimate: Amount) -> Hold | None:
+        if self._first_full(held=True) is not None:
+            spent = self._first_full(held=False)
+            if spent is not None:
+                raise spent
+            return None
+        for account in self._chain():
+            account._held += estimate  # noqa: SLF001 - same class
         return Hold(self, estimate)
 
     def charge(self, component: Component, amount: Amount) -> None:

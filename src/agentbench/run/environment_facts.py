@@ -30,9 +30,18 @@ for tool in {_TOOLS}; do
   program=$(command -v $tool) && echo "program.$tool=$program $(stat -Lc '%s %Y' "$program" 2>/dev/null)"
 done
 """
+# `pip --version` imports all of pip. The interpreter of its script prints the same line ten times as fast.
 _VERSIONS = f"""
+version_of() {{
+  if [ "$1" = pip ] && read -r first < "$(command -v pip)"; then
+    "${{first#??}}" -c '
+import os, pip, sys
+print("pip %s from %s (python %d.%d)" % (pip.__version__, os.path.dirname(pip.__file__), *sys.version_info[:2]))' && return
+  fi
+  $1 --version
+}}
 for tool in {_TOOLS}; do
-  version=$($tool --version 2>/dev/null) && echo "pm.$tool=$(echo "$version" | head -n 1)"
+  version=$(version_of $tool 2>/dev/null) && echo "pm.$tool=$(echo "$version" | head -n 1)"
 done
 python -I -c '
 from importlib.metadata import distributions

@@ -1,29 +1,38 @@
 """Executors: where attempts run. Worker threads of this process, or anything else behind the same protocol.
 
-An executor gets jobs in the order in which they start. Calling a job makes the attempt in this process. An executor with
-workers in other processes or on other machines splits the job: `begin` and `adopt` happen here, in the only process that
-writes the run directory, and the remote attempt between them is data that goes to a worker. A job that waits for a person
-yields its worker to another job.
+An executor takes jobs one after the other, each when a worker is free for it: taking a job registers its attempt. Calling a
+job makes the attempt in this process. An executor with workers on other machines brings the evidence into the attempt's folder
+and takes its record into the run here, in the only process that writes the run directory. A job that waits for a person yields
+its worker to another job.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Protocol
 
 from agentbench.core.errors import InputError
-from agentbench.run.job import AttemptJob
+from agentbench.run.executor_options import ExecutorOptions
+from agentbench.run.job import AttemptJob, Observer
+from agentbench.run.lab import Lab
+from agentbench.run.plan import PlanRow
+from agentbench.run.problems import Problems
 
 _WAKE_SEC = 0.5
 """The main thread wakes this often, so that signals are handled promptly."""
 
 
 class Executor(Protocol):
-    in_process: bool
-    """Whether attempts run in this process. If not, they share no memory: caps over several attempts cannot be enforced,
-    and a study that has such caps is rejected."""
+    def require(self, lab: Lab, rows: Sequence[PlanRow], observer: Observer) -> None:
+        """Reject attempts that no worker can make, before anything runs.
+
+        Raises:
+            InputError, SandboxUnavailable: with every reason.
+        """
+        ...
 
     def run(self, jobs: Iterable[AttemptJob]) -> None:
         """Run all jobs to their end. Can be called again for further jobs.
@@ -42,11 +51,13 @@ class Executor(Protocol):
         """Let another job run while the calling job waits inside this context."""
         ...
 
+    def close(self) -> None:
+        """Release workers that are not threads of this process. Nothing is running any more."""
+        ...
+
 
 class LocalThreads:
     """Worker threads of this process."""
-
-    in_process = True
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -57,6 +68,15 @@ class LocalThreads:
         """Workers that must exit because a job that had yielded its worker continued."""
         self._failure: BaseException | None = None
         self._stopped = False
+
+    def require(self, lab: Lab, rows: Sequence[PlanRow], observer: Observer) -> None:
+        problems = Problems()
+        for task in {row.task.id: row.task for row in rows}.values():
+            problems.collect(partial(lab.require, task))
+        problems.raise_all()
+
+    def close(self) -> None:
+        """Do nothing: threads end with their last job."""
 
     def run(self, jobs: Iterable[Callable[[], None]]) -> None:
         self._jobs = iter(jobs)
@@ -118,17 +138,27 @@ class LocalThreads:
             return None if self._stopped or self._failure is not None else next(self._jobs, None)
 
 
-EXECUTORS: Mapping[str, Callable[[int], Executor]] = {"local": LocalThreads}
-"""Executor factories by name; each takes the number of workers."""
+def _open_ray(options: ExecutorOptions) -> Executor:
+    from agentbench.run.cluster.executor import RayExecutor  # noqa: PLC0415 - few runs need a cluster
+
+    return RayExecutor(options.workers, options.ray_address)
 
 
-def open_executor(name: str, workers: int) -> Executor:
-    """Create the executor called `name`.
+EXECUTORS: Mapping[str, Callable[[ExecutorOptions], Executor]] = {
+    "local": lambda options: LocalThreads(options.workers),
+    "ray": _open_ray,
+}
+"""Executor factories by name."""
+
+
+def open_executor(options: ExecutorOptions) -> Executor:
+    """Create the executor that the options name.
 
     Raises:
-        InputError: unknown executor.
+        InputError: unknown executor, or one whose package is not installed.
     """
-    factory = EXECUTORS.get(name)
+    factory = EXECUTORS.get(options.name)
     if factory is None:
-        raise InputError(f"unknown executor '{name}'", remedy=f"available executors: {', '.join(sorted(EXECUTORS))}")
-    return factory(workers)
+        known = ", ".join(sorted(EXECUTORS))
+        raise InputError(f"unknown executor '{options.name}'", remedy=f"available executors: {known}")
+    return factory(options)

@@ -1,31 +1,26 @@
-"""One attempt as a job for an executor: run it on a thread of this process, or send it to another process as plain data.
+"""One attempt as a job for an executor: make it on a thread of this process, or elsewhere and bring its evidence here.
 
-job()                       make the whole attempt here
-
-remote = job.begin()        here: register the attempt in its run directory
-remote.run()                anywhere that sees the run directory; `remote` can be pickled
-job.adopt(remote)           here: take its record into the run
+A job exists for an attempt that is registered in its run directory already, so attempts are registered in the order in which
+an executor takes their jobs, whichever worker is faster. If its record is never taken into the run, resuming the run closes
+the attempt and makes it again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from agentbench.policy.prices import Prices
 from agentbench.record.attempt_folder import AttemptFolder
-from agentbench.record.kept_rules import keep_rules
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.attempt.pipeline import make_attempt
 from agentbench.run.lab import Lab
-from agentbench.run.models import Models
 from agentbench.run.plan import PlanRow
 from agentbench.sandbox.protocol import SetupStep
 
 if TYPE_CHECKING:
-    from agentbench.run.attempt.judge import JudgeChoice
     from agentbench.run.operator import PendingQuestion
 
 
@@ -52,75 +47,18 @@ class Observer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LabSettings:
-    """The settings with which another process opens an equal lab. API keys are not among them: each process has its own."""
-
-    sandbox: str
-    state: Path
-    fresh_setup: bool
-    operator: bool
-    judge: JudgeChoice | None
-    prices: Prices
-    lenient: bool
-    patience_sec: float
-
-    @classmethod
-    def of(cls, lab: Lab) -> LabSettings:
-        models = lab.models
-        return cls(
-            lab.sandbox,
-            lab.state,
-            lab.fresh_setup,
-            lab.operator,
-            lab.judge,
-            models.prices,
-            models.lenient,
-            models.patience_sec,
-        )
-
-    def open(self, folder: AttemptFolder) -> Lab:
-        models = Models(prices=self.prices, lenient=self.lenient, patience_sec=self.patience_sec, redact=folder.redact)
-        return Lab(
-            sandbox=self.sandbox,
-            state=self.state,
-            fresh_setup=self.fresh_setup,
-            models=models,
-            operator=self.operator,
-            judge=self.judge,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteAttempt:
-    """A registered attempt that any process can execute."""
+class AttemptJob:
+    """One registered attempt, ready to run."""
 
     row: PlanRow
     folder: AttemptFolder
-    base_seed: int
-    lab: LabSettings
-
-    def run(self) -> None:
-        """Make the attempt and close its log. Needs the run directory and the state folder.
-
-        Raises:
-            RecordError: its folder cannot be written.
-        """
-        with self.lab.open(self.folder) as lab:
-            _, failure = make_attempt(self.row, lab, self.folder, base_seed=self.base_seed)
-        if failure is not None:
-            raise failure
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptJob:
-    """One row of the plan, ready to run."""
-
-    row: PlanRow
-    supersedes: str | None
     run: RunDirectory
     lab: Lab
     base_seed: int
     observer: Observer
+    relaunch: Callable[[str], AttemptJob] | None = None
+    """Registers an attempt of the same row that supersedes the given one, for executors that repeat harness errors of a
+    worker. None if the study must not have further attempts."""
 
     def __call__(self) -> None:
         """Make the attempt in this process.
@@ -128,35 +66,15 @@ class AttemptJob:
         Raises:
             RecordError: the run directory cannot be written, so no other attempt could be recorded either.
         """
-        if self.lab.cancelled.is_set():
-            return
         self.observer.started(self.row)
-        folder = self._register()
         closed, failure = make_attempt(
             self.row,
             self.lab,
-            folder,
+            self.folder,
             base_seed=self.base_seed,
             report_phase=lambda phase: self.observer.phase(self.row, phase),
         )
-        record = self.run.adopt(folder, closed)
+        record = self.run.adopt(self.folder, closed)
         if failure is not None:
             raise failure
         self.observer.finished(self.row, record)
-
-    def begin(self) -> RemoteAttempt:
-        """Register the attempt. If it is never adopted, resuming the run closes it and makes it again."""
-        self.observer.started(self.row)
-        return RemoteAttempt(self.row, self._register(), self.base_seed, LabSettings.of(self.lab))
-
-    def adopt(self, remote: RemoteAttempt) -> None:
-        """Take the record of a finished remote attempt into the run.
-
-        Raises:
-            RecordError: the attempt did not finish, or its record cannot be written.
-        """
-        self.observer.finished(self.row, self.run.adopt(remote.folder))
-
-    def _register(self) -> AttemptFolder:
-        keep_rules(self.run.path)
-        return self.run.begin(self.row.task.id, self.row.repeat, supersedes=self.supersedes)

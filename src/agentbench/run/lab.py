@@ -21,7 +21,8 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Identities
 from agentbench.contract.scorers import scorer_spec
 from agentbench.core.canonical import Json, digest
-from agentbench.core.errors import InputError, SandboxUnavailable, WorkspaceError
+from agentbench.core.errors import InputError, Interrupted, SandboxUnavailable, WorkspaceError
+from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.run.environment_facts import EnvironmentFacts, read_environment_facts
 from agentbench.run.known_packages import known_packages
 from agentbench.run.models import Models
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from agentbench.agents.cli.layer import ProgramLayer
     from agentbench.run.attempt.judge import JudgeChoice
     from agentbench.run.operator import PendingQuestion
+    from agentbench.tools.operator import Operator
 
 LOGGING_SCHEMA = 1
 _STRENGTHS: tuple[Strength, ...] = ("absent", "monitored", "hard")
@@ -94,6 +96,8 @@ class Lab:
         """Called when an attempt waits for a person."""
         self.yield_worker: Callable[[], AbstractContextManager[None]] = nullcontext
         """Entered by an attempt that waits for a person, so that another can run meanwhile."""
+        self.open_operator: Callable[[AttemptFolder], Operator] | None = None
+        """Opens the way to a person who is not at this machine; None if questions are files in the run directory."""
         self.judge = judge
         """The model that judges finished attempts, if any."""
         self.models = models or Models()
@@ -105,7 +109,7 @@ class Lab:
         self._prepared: dict[str, PreparedTask] = {}
         self._programs: dict[tuple[str, str], ProgramLayer] = {}
         self._program_lock = threading.Lock()
-        self.snapshots = Snapshots(self.state / "snapshots")
+        self.snapshots = Snapshots(self.state / "snapshots", stop=self.cancelled)
         self._open = ExitStack()
 
     @cached_property
@@ -131,7 +135,8 @@ class Lab:
 
     def cancel(self) -> None:
         """Stop everything now: running attempts end as interrupted."""
-        self.cancelled.set()
+        with self._lock:  # a backend that is being opened is closed as well
+            self.cancelled.set()
         self.close()
 
     def backend(self, task: LoadedTask) -> Backend:
@@ -139,11 +144,14 @@ class Lab:
 
         Raises:
             SandboxUnavailable: there is none on this machine.
+            Interrupted: this lab was cancelled.
         """
         environment = task.task.environment
         needs_image = bool(environment.docker_image or environment.dockerfile)
         key = "docker" if self.sandbox == "docker" or (self.sandbox == "auto" and needs_image) else "bwrap"
         with self._lock:
+            if self.cancelled.is_set():
+                raise Interrupted("interrupted")
             if key not in self._backends:
                 backend = open_backend(self.sandbox, state=self.state, needs_image=needs_image)
                 self._backends[key] = backend

@@ -77,7 +77,7 @@ class Models:
         Raises:
             InputError: a missing API key (names the variable), an unreadable script, or a missing recording.
         """
-        choice = self._choice(row)
+        choice = self.agent_choice(row)
         if choice is None:
             return
         if choice.source == "recorded":
@@ -92,7 +92,7 @@ class Models:
             InputError: a service refuses the key or does not know the model.
             HarnessError: a service is not available.
         """
-        choices = [self._choice(row) for row in rows]
+        choices = [self.agent_choice(row) for row in rows]
         if judge is not None:
             choices += [judge.choice(row, self) for row in rows if row.task.judge_enabled]
         services = {(choice.provider, choice.name, choice.base_url): choice for choice in choices if choice is not None}
@@ -114,7 +114,7 @@ class Models:
 
     def metered_model(self, row: PlanRow, account: Account, log: EventLog, blobs: BlobStore) -> MeteredModel | None:
         """Return the metered model of one attempt, or None if its configuration names no model."""
-        choice = self._choice(row)
+        choice = self.agent_choice(row)
         if choice is None:
             return None
         from agentbench.models.factory import ModelParams  # noqa: PLC0415 - grading a patch needs no model
@@ -123,17 +123,17 @@ class Models:
         params = ModelParams(
             account=account,
             sink=LogSink(log, blobs),
-            recording=_recording(Path(choice.name), row) if choice.source == "recorded" else None,
+            recording=agent_recording(choice, row),
             lenient=self.lenient,
             # Requests are redacted before they are compared with a recording, whose requests were redacted too.
             redact=log.redact,
-            overrides=_overrides(row.configuration),
+            overrides=overrides(row.configuration),
         )
         return self.factory.metered_model(choice, params)
 
     def chat(self, metered_model: MeteredModel, row: PlanRow) -> ChatModel:
         """Return the model for a built-in agent, with the sampling settings and the seed of the attempt."""
-        choice = self._choice(row)
+        choice = self.agent_choice(row)
         sampling = Sampling() if choice is None else choice.sampling
         given = {name: row.configuration.value(name) for name in Sampling.model_fields}
         update = {name: value for name, value in given.items() if value is not None}
@@ -149,22 +149,29 @@ class Models:
         # There can be one script per task: `scripted:answers/{task}.yaml`.
         return self.factory.choose(text.replace("{task}", row.task.id), option)
 
+    def judge_account(self, row: PlanRow) -> Account:
+        """Open an account for the judge of one attempt, which is charged to the study and not to the agent."""
+        return self.ledger.attempt(f"judge of {row.task.id}")
+
     def judge_model(
         self,
         choice: ModelChoice,
         row: PlanRow,
         sink: EventSink,
-        recording: Recording | None,
         redact: Redactor | None,
+        recording: Callable[[ModelChoice, PlanRow], Recording | None],
     ) -> MeteredModel:
         """Return the metered model for the judge of one attempt, charged to the study and not to the agent."""
         from agentbench.models.factory import ModelParams  # noqa: PLC0415 - few runs have a judge
 
-        account = self.ledger.attempt(f"judge of {row.task.id}")
-        params = ModelParams(account=account, sink=sink, recording=recording, lenient=self.lenient, redact=redact)
+        account = self.judge_account(row)
+        params = ModelParams(
+            account=account, sink=sink, recording=recording(choice, row), lenient=self.lenient, redact=redact
+        )
         return self.factory.metered_model(choice, params)
 
-    def _choice(self, row: PlanRow) -> ModelChoice | None:
+    def agent_choice(self, row: PlanRow) -> ModelChoice | None:
+        """Return the model of the agent, or None if its configuration names none."""
         text = row.configuration.value("model")
         return None if text is None else self.choose(str(text), row)
 
@@ -175,6 +182,11 @@ def recorded_folder(run: Path, row: PlanRow) -> Path | None:
         if (record.task_id, record.repeat) == (row.task.id, row.repeat):
             return run / record.artifact_paths.task_dir
     return None
+
+
+def agent_recording(choice: ModelChoice, row: PlanRow) -> Recording | None:
+    """Return the recording that the agent's model repeats; None if it is not `recorded:`."""
+    return _recording(Path(choice.name), row) if choice.source == "recorded" else None
 
 
 def _recording(run: Path, row: PlanRow) -> Recording:
@@ -207,6 +219,6 @@ def read_prices(path: Path | None) -> Prices:
         raise InputError(f"cannot read price table {path}: {error.strerror}") from None
 
 
-def _overrides(configuration: Configuration) -> Mapping[str, JsonValue]:
+def overrides(configuration: Configuration) -> Mapping[str, JsonValue]:
     """Return the sampling settings of the attempt, which replace those that a program sends."""
     return {name: value for name in ("temperature", "top_p") if (value := configuration.value(name)) is not None}

@@ -43,6 +43,8 @@ class PendingQuestion:
     alert: int
     asked_at: str
     deadline_at: str
+    call: str = ""
+    """The whole call that waits; empty in questions of earlier versions."""
 
     def expired(self, now: datetime) -> bool:
         return now > datetime.fromisoformat(self.deadline_at)
@@ -82,6 +84,7 @@ class FileOperator:
             alert=question.alert,
             asked_at=_timestamp(now),
             deadline_at=_timestamp(now + timedelta(seconds=question.deadline_sec)),
+            call=self.redact.text(question.call) if self.redact else question.call,
         )
         path = self.run / FOLDER / f"{pending.id}.json"
         _write(path, asdict(pending))

@@ -20,6 +20,7 @@ from agentbench.policy.prices import MICRO
 from agentbench.record.run_directory import RunDirectory
 from agentbench.run.config import CliChoices, VariantFile, load_variant, resolve
 from agentbench.run.evidence import NO_STORE, StoreOptions
+from agentbench.run.executor_options import ExecutorOptions
 from agentbench.run.plan import PlanRow, make_plan
 from agentbench.run.problems import Problems
 
@@ -39,6 +40,7 @@ class RunRequest:
     seed: int = PROTOCOL_SEED
     workers: int = 1
     executor: str = "local"
+    ray_address: str = "auto"
     sandbox: str = "auto"
     fresh_setup: bool = False
     prices: str | None = None
@@ -58,6 +60,10 @@ class RunRequest:
     stop_when: dict[str, object] | None = None
     """The stopping rule of the comparison, as `statistics.sequential.rules` writes it; None: every attempt is made."""
     store: StoreOptions = NO_STORE
+
+    @property
+    def executor_options(self) -> ExecutorOptions:
+        return ExecutorOptions(self.executor, self.workers, self.ray_address)
 
     def as_json(self) -> dict[str, Any]:
         value = {**asdict(self), "store": self.store.as_json()}

@@ -7,7 +7,7 @@ on the executor's workers. The study can be interrupted at any moment and resume
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,10 +23,18 @@ from agentbench.core.reasons import REPEATED_ON_RESUME, InvalidCause, Terminatio
 from agentbench.models.ledger import Caps, Ledger
 from agentbench.policy.prices import MICRO
 from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.kept_rules import keep_rules
 from agentbench.record.run_directory import RunDirectory, study_runs
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.attempt.pipeline import close_abandoned
-from agentbench.run.evidence import PASSPHRASE, create_store, described, evidence_terms, require_compatible
+from agentbench.run.evidence import (
+    PASSPHRASE,
+    create_store,
+    described,
+    evidence_terms,
+    require_compatible,
+    sealed_run_key,
+)
 from agentbench.run.executor import Executor, open_executor
 from agentbench.run.job import AttemptJob, Observer
 from agentbench.run.lab import Lab, declared_secrets
@@ -97,6 +105,8 @@ class Study:
     """The rule that can end the study before all rows are made."""
     admit: Callable[[], bool] | None = None
     """Asked before each attempt whether it may start. Once it returns False, no further attempt starts."""
+    choose_id: Callable[[PlanRow], str] | None = None
+    """Chooses the id of an attempt when it is launched; None for a new one."""
 
     def execute(self) -> None:
         """Make every attempt that has no final record yet, until the stopping rule decides.
@@ -104,12 +114,9 @@ class Study:
         Raises:
             KeyboardInterrupt: after every running attempt was recorded as interrupted.
             RecordError: a run directory cannot be written; no further attempt was started.
-            InputError: the executor cannot enforce caps over several attempts.
+            HarnessError: the executor lost all its workers; no further attempt was started.
         """
         executor = self.executor
-        if not executor.in_process and self.lab.models.capped:
-            msg = "--task-usd and --total-usd need an executor that runs attempts in this process"
-            raise InputError(msg, remedy="use --executor local, or cap each attempt with the task's budget")
         pending = remaining_rows(self.runs.values(), self.rows, self.again)
         self.observer.planned(len(pending))
         self.lab.yield_worker = executor.yield_worker
@@ -128,11 +135,21 @@ class Study:
             executor.join()
 
     def _make(self, pending: Sequence[tuple[PlanRow, str | None]]) -> None:
+        """Launch attempts one after the other, each when a worker is free for it: taking a job registers its attempt."""
         self.executor.run(
-            AttemptJob(row, supersedes, self.runs[row.configuration.variant], self.lab, self.base_seed, self.observer)
+            self._launch(row, supersedes)
             for row, supersedes in pending
-            if self.admit is None or self.admit()
+            if not self.lab.cancelled.is_set() and (self.admit is None or self.admit())
         )
+
+    def _launch(self, row: PlanRow, supersedes: str | None) -> AttemptJob:
+        run = self.runs[row.configuration.variant]
+        keep_rules(run.path)
+        attempt_id = None if self.choose_id is None else self.choose_id(row)
+        folder = run.begin(row.task.id, row.repeat, supersedes=supersedes, attempt_id=attempt_id)
+        # Where a plan decides the ids, it also decides the order of all attempts.
+        relaunch = partial(self._launch, row) if self.choose_id is None else None
+        return AttemptJob(row, folder, run, self.lab, self.base_seed, self.observer, relaunch)
 
     def _make_until_decided(self, stopping: Stopping) -> None:
         """Make the attempts up to each look, and look. Attempts after a look are not launched before it."""
@@ -204,11 +221,11 @@ def start_study(
     Raises:
         InputError, SandboxUnavailable: an attempt cannot run here; nothing was written.
     """
-    executor = open_executor(request.executor, request.workers)
+    executor = open_executor(request.executor_options)
     texts = _evidence_texts(rows, request)
     tasks = list({row.task.id: row.task for row in rows}.values())
-    with _open_lab(request, tasks, observer) as lab, ExitStack() as stack:
-        _check_requirements(lab, rows, observer, preflight=request.preflight)
+    with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
+        _check_requirements(executor, lab, rows, observer, preflight=request.preflight)
         meta: dict[str, Json] = {
             "study_id": new_ulid(),
             "harness_version": harness_version(),
@@ -247,16 +264,16 @@ def _evidence_texts(rows: Sequence[PlanRow], request: RunRequest) -> dict[str, E
 def _new_run(request: RunRequest, variant: str, text: EvidenceText, meta: Mapping[str, Json], lab: Lab) -> RunDirectory:
     """Create the run directory of a variant, after its part of the restricted store."""
     run_id = new_ulid()
-    create_store(request.store, run_id)
+    run_key = create_store(request.store, run_id)
     run = RunDirectory.create(
         request.out,
         suite=request.suite,
         variant=variant,
         model=request.choices.model,
-        meta={**meta, "run_id": run_id, "evidence": described(text, request.store)},
+        meta={**meta, "run_id": run_id, "evidence": described(text, request.store, run_key)},
         redact=lab.models.redact,
     )
-    run.evidence = evidence_terms(text, request.store, run_id)
+    run.evidence = evidence_terms(text, request.store, run_id, run_key)
     return run
 
 
@@ -276,17 +293,17 @@ def resume_study(
     Raises:
         InputError, SandboxUnavailable: the run cannot be resumed here; nothing was written.
     """
-    executor = open_executor(request.executor, request.workers)
+    executor = open_executor(request.executor_options)
     before = RunDirectory.open(path)
     members = [before] if stopping is None else _both_methods(before)
     plan = plan_attempts(tasks, request)
     keys = {row.key for run in members for row in rows_of(run, plan)}
     rows = [row for row in plan if row.key in keys]
     texts = _evidence_texts(rows, request)
-    with _open_lab(request, tasks, observer) as lab, ExitStack() as stack:
+    with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
         # A key missing in this terminal must not use attempts up: their records would be final.
         remaining = [row for row, _ in remaining_rows(members, rows, again)]
-        _check_requirements(lab, remaining, observer, preflight=request.preflight)
+        _check_requirements(executor, lab, remaining, observer, preflight=request.preflight)
         paths = {str(run.meta["variant"]): run.path for run in members}
         runs = {
             variant: stack.enter_context(
@@ -301,7 +318,7 @@ def resume_study(
             for variant in texts
         }
         for variant, run in runs.items():
-            run.evidence = evidence_terms(texts[variant], request.store, run.run_id)
+            run.evidence = evidence_terms(texts[variant], request.store, run.run_id, sealed_run_key(run.meta))
         study = Study(rows, lab, runs, request.seed, executor, observer, again, stopping)
         study.close_abandoned()
         if lab.models.capped:
@@ -339,13 +356,13 @@ def continue_study(
     Raises:
         InputError, SandboxUnavailable: an attempt cannot run here, or another process writes a run; nothing was written.
     """
-    executor = open_executor(request.executor, request.workers)
+    executor = open_executor(request.executor_options)
     texts = _evidence_texts(rows, request)
     tasks = list({row.task.id: row.task for row in rows}.values())
-    with _open_lab(request, tasks, observer) as lab, ExitStack() as stack:
+    with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
         existing = [RunDirectory.open(path) for path in paths.values()]
         remaining = [row for row, _ in remaining_rows(existing, rows)]
-        _check_requirements(lab, remaining, observer, preflight=request.preflight)
+        _check_requirements(executor, lab, remaining, observer, preflight=request.preflight)
         lab.models.book(earlier)
         version, redact = harness_version(), lab.models.redact
         study_id = existing[0].study_id if existing else new_ulid()
@@ -359,7 +376,7 @@ def continue_study(
             for variant, text in texts.items()
         }
         for variant, run in runs.items():
-            run.evidence = evidence_terms(texts[variant], request.store, run.run_id)
+            run.evidence = evidence_terms(texts[variant], request.store, run.run_id, sealed_run_key(run.meta))
         study = Study(rows, lab, runs, request.seed, executor, observer)
         study.close_abandoned()
         yield study
@@ -470,7 +487,13 @@ def _redactor(tasks: Sequence[LoadedTask], models: Models, passphrase: str) -> R
 
 
 def _check_requirements(
-    lab: Lab, rows: Sequence[PlanRow], observer: Observer, *, preflight: bool, install: bool = True
+    executor: Executor,
+    lab: Lab,
+    rows: Sequence[PlanRow],
+    observer: Observer,
+    *,
+    preflight: bool,
+    install: bool = True,
 ) -> None:
     """Reject what cannot run here before anything is spent, and install agents that are programs.
 
@@ -479,8 +502,7 @@ def _check_requirements(
     """
     tasks = list({row.task.id: row.task for row in rows}.values())
     problems = Problems()
-    for task in tasks:
-        problems.collect(partial(lab.require, task))
+    problems.collect(partial(executor.require, lab, rows, observer))
     for row in rows:
         problems.collect(partial(lab.models.require, row))
         if lab.judge is not None:
@@ -503,8 +525,9 @@ def check_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer
         InputError, SandboxUnavailable: the attempts cannot run here.
     """
     tasks = list({row.task.id: row.task for row in rows}.values())
-    with _open_lab(request, tasks, observer) as lab:
-        _check_requirements(lab, rows, observer, preflight=False, install=False)
+    executor = open_executor(request.executor_options)
+    with _open_lab(request, tasks, observer) as lab, closing(executor):
+        _check_requirements(executor, lab, rows, observer, preflight=False, install=False)
 
 
 def _warn_about_ignored_images(lab: Lab, tasks: Sequence[LoadedTask], observer: Observer) -> None:

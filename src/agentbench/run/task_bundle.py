@@ -172,7 +172,7 @@ def unpack(data: bytes, into: Path, restore: Redactor | None = None) -> Bundle:
 def _documents_and_files(loaded: LoadedTask, ids: Identities) -> Iterator[tuple[str, bytes, bool]]:
     for name, data in _documents(loaded, ids):
         yield name, data, False
-    for name, data, executable in _own_files(loaded):
+    for name, data, executable in own_files(loaded):
         yield f"files/{name}", data, executable
 
 
@@ -180,12 +180,15 @@ def _documents(loaded: LoadedTask, ids: Identities) -> Iterator[tuple[str, bytes
     yield "task.json", loaded.task.model_dump_json(by_alias=True).encode()
     yield "task.yaml", loaded.text.encode("utf-8", "backslashreplace")
     yield "ids.json", json.dumps(ids.model_dump(), sort_keys=True).encode()
-    yield "origin.json", json.dumps({"folder": str(loaded.folder), "statement": loaded.statement}).encode()
+    yield (
+        "origin.json",
+        json.dumps({"folder": str(loaded.origin or loaded.folder), "statement": loaded.statement}).encode(),
+    )
     if loaded.lock is not None:
         yield "lock.json", loaded.lock.model_dump_json(by_alias=True).encode()
 
 
-def _own_files(loaded: LoadedTask) -> Iterator[tuple[str, bytes, bool]]:
+def own_files(loaded: LoadedTask) -> Iterator[tuple[str, bytes, bool]]:
     """List the files of the task that grading reads. The reference is not among them."""
     oracle, environment = loaded.task.oracle, loaded.task.environment
     if oracle.hidden is not None:

@@ -19,6 +19,8 @@ class Question:
     alert: int
     """Number of the alert in the attempt's log."""
     deadline_sec: int
+    call: str = ""
+    """The whole call that waits: the command line, or the tool and its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,9 @@ class Operator(Protocol):
         ...
 
 
-def ask(operator: Operator | None, trip: Trip, alert: int, deadline_sec: int) -> Answer:
-    """Return the operator's answer, or `stop` if there is none before the deadline."""
-    question = Question(trip.rule, trip.detail, alert, deadline_sec)
+def ask(operator: Operator | None, trip: Trip, alert: int, deadline_sec: int, call: str) -> Answer:
+    """Return the operator's answer, or `stop` if there is none before the deadline. `call` is the call that waits."""
+    question = Question(trip.rule, trip.detail, alert, deadline_sec, call)
     answer = operator.ask(question) if operator is not None else None
     if answer is not None:
         return answer

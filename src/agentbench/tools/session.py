@@ -7,6 +7,7 @@ executed, and logged together with its effects. Reaching a cap ends the session 
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 import time
 from collections import deque
@@ -365,7 +366,7 @@ class Session:
             raise ToolFault(f"the contract does not allow {name}", kind=ToolError.TOOL_DENIED)
         if arguments is not None and not isinstance(arguments, dict):
             raise ToolFault(f"{name}: arguments must be an object", kind=ToolError.INVALID_ARGUMENTS)
-        self._limits.refuse(name, trips)
+        self._limits.refuse(name, trips, _shown_call(name, arguments or {}))
         self._stages.enter(tool.stage, name)
         return tool.invoke(self._context, arguments or {})
 
@@ -408,3 +409,11 @@ class Session:
         if tool.stage is None:
             return self._stages.strict
         return tool.stage in self._rules.stages and (not self._rules.tools or tool.name in self._rules.tools)
+
+
+def _shown_call(name: str, arguments: dict[str, JsonValue]) -> str:
+    """Return a call as an operator reads it: a command line, or the tool and its arguments."""
+    command = arguments.get("command")
+    if isinstance(command, str):
+        return f"$ {command}"
+    return f"{name} {json.dumps(arguments, ensure_ascii=False)}"

@@ -172,8 +172,8 @@ class SessionLimits:
         """End the session because its model was unavailable for too long."""
         return self.finish(SessionEnded(TerminationCode.MODEL_UNAVAILABLE, why, self.evidence()))
 
-    def refuse(self, name: str, trips: tuple[Trip, ...]) -> None:
-        """Apply the rule engine's decisions about a call before the tool runs.
+    def refuse(self, name: str, trips: tuple[Trip, ...], call: str) -> None:
+        """Apply the rule engine's decisions about a call before the tool runs. `call` is what an operator is shown.
 
         Raises:
             ToolFault: the call is refused.
@@ -181,7 +181,7 @@ class SessionLimits:
         """
         for trip in trips:
             if trip.action == "pause":
-                self._ask_operator(trip)
+                self._ask_operator(trip, call)
             elif trip.action in {"deny", "quarantine", "terminate"}:
                 why = (
                     f"the contract denies commands like '{trip.rule}'" if trip.monitor == DENY_COMMANDS else trip.detail
@@ -206,7 +206,7 @@ class SessionLimits:
         self.sleep(seconds)
         return f"backpressure: waited {seconds:g} s, {throttles[0].detail}"
 
-    def _ask_operator(self, trip: Trip) -> None:
+    def _ask_operator(self, trip: Trip, call: str) -> None:
         """Wait for the operator's decision. The wait does not count as the agent's time.
 
         Raises:
@@ -214,7 +214,7 @@ class SessionLimits:
         """
         started = self.clock()
         alert = self.recorder.alert_of(trip)
-        answer = ask(self.operator, trip, alert, self._rules.thresholds.operator_deadline_sec)
+        answer = ask(self.operator, trip, alert, self._rules.thresholds.operator_deadline_sec, call)
         waited = self.clock() - started
         self.paused += waited
         decision = self.recorder.write(

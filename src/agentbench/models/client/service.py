@@ -125,8 +125,8 @@ class Transport:
 class ServiceUpstream:
     """An `Upstream` that sends requests to an endpoint.
 
-    With `outages`, requests wait for an unavailable service longer than the retry policy says. A service that fails only for one
-    request is not unavailable: that is found out with a request of one token (`answers`).
+    With `outages`, requests wait for an unavailable service longer than the retry policy says, but only once per outage. A service
+    that fails only for one request is not unavailable: that is found out with a request of one token (`answers`).
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class ServiceUpstream:
                 response = self._try(request, content, deadline)
             except ServiceFault as fault:
                 fault = self._without_key(fault)
-                delay = self._delay(fault, tried, time.monotonic() - first, request)
+                delay = self._delay(fault, tried, first, request)
                 if delay is None:
                     raise _with_tries(fault, tried) from None
                 if fault.means_outage:
@@ -196,23 +196,27 @@ class ServiceUpstream:
         except ServiceFault as fault:
             raise self._without_key(fault) from None
 
-    def _delay(self, fault: ServiceFault, tried: int, waited: float, request: ModelRequest) -> float | None:
-        """Return the seconds until the next try, or None to give up."""
+    def _delay(self, fault: ServiceFault, tried: int, first: float, request: ModelRequest) -> float | None:
+        """Return the seconds until the next try, or None to give up. `first` is the time of the first try."""
         if self._outages is None or not fault.means_outage:
-            left = self._retry.deadline_sec - waited
+            left = self._retry.deadline_sec - (time.monotonic() - first)
             return self._retry.delay(tried, fault.retry_after, left) if fault.retryable else None
         if tried == self._retry.tries and self._is_request_at_fault(fault, request):
             return None
-        self._outages.failed(self._endpoint.title, fault, tried)
+        left = self._outages.failed(self._endpoint.title, fault, tried, first_try=first)
         persistent = replace(self._retry, tries=tried + 1)
-        delay = persistent.delay(tried, fault.retry_after, self._outages.patience_sec - waited)
+        delay = persistent.delay(tried, fault.retry_after, left)
         if delay is None:
             fault.outage = not request.cancel and not self._is_request_at_fault(fault, request)
         return delay
 
     def _is_request_at_fault(self, fault: ServiceFault, request: ModelRequest) -> bool:
         """Return whether the service fails for this request only: an agent must not leave the rates by provoking errors."""
-        return not isinstance(fault, Unreachable | RateLimited) and self.answers(cancel=request.cancel)
+        if isinstance(fault, Unreachable | RateLimited) or not self.answers(cancel=request.cancel):
+            return False
+        if self._outages is not None:
+            self._outages.answered(self._endpoint.title)
+        return True
 
     def _try(self, request: ModelRequest, content: bytes, deadline: float) -> ModelResponse:
         left = deadline - time.monotonic()

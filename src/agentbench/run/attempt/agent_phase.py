@@ -36,6 +36,7 @@ from agentbench.run.proxy.recorder import ProxyLimits, Recorder
 from agentbench.run.proxy.server import Proxy
 from agentbench.run.proxy.server import environment as proxy_environment
 from agentbench.sandbox.protocol import Mount, Phase, Sandbox
+from agentbench.tools.operator import Operator
 from agentbench.tools.session import Session
 from agentbench.tools.session_limits import SessionEnded, SessionEnvironment, SessionLog
 from agentbench.workspace.diff.extract import ExtractedPatch
@@ -208,7 +209,9 @@ def _open_session(
     return session
 
 
-def _operator(attempt: Attempt) -> FileOperator:
+def _operator(attempt: Attempt) -> Operator:
+    if attempt.lab.open_operator is not None:
+        return attempt.lab.open_operator(attempt.folder)
     return FileOperator(
         run=attempt.folder.run,
         attempt_id=attempt.folder.attempt_id,

@@ -92,8 +92,7 @@ class JudgeChoice:
     def _ask(self, row: PlanRow, models: Models, patch: bytes, log: Path, blobs: BlobStore) -> JudgeResult:
         sink = _JudgeSink(blobs)
         choice = self.choice(row, models)
-        recording = recorded_judge(Path(choice.name), row) if choice.source == "recorded" else None
-        metered_model = models.judge_model(choice, row, sink, recording, blobs.redact)
+        metered_model = models.judge_model(choice, row, sink, blobs.redact, judge_recording)
         settings = row.task.judge or Judge()
         patch = blobs.redact.data(patch) if blobs.redact else patch
         try:
@@ -119,6 +118,11 @@ def case_of(task: LoadedTask, settings: Judge, patch: bytes, log: Path) -> Case:
         turns=task.task.turns,
         workspace=task.task.repo != "none",
     )
+
+
+def judge_recording(choice: ModelChoice, row: PlanRow) -> Recording | None:
+    """Return the recording that a judge model repeats; None if it is not `recorded:`."""
+    return recorded_judge(Path(choice.name), row) if choice.source == "recorded" else None
 
 
 def recorded_judge(run: Path, row: PlanRow) -> Recording:

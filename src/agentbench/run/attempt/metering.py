@@ -42,7 +42,7 @@ def expected_headroom(task: LoadedTask, baseline: Baseline | None, thresholds: T
 
 
 def _expected_runs(task: LoadedTask, check: Check) -> int:
-    """Return how often acceptance runs a check: reruns, and decoy runs if the task has a reference."""
+    """Return how often acceptance runs a check at most: reruns, and decoy runs if the task has a reference."""
     runs = 1
     if check.parser == "pytest" and check.kind != "probe" and task.reference_file is not None:
         runs = RUNS if len(check.fail_to_pass) > FEW_TESTS else RUNS_WITH_FEW_TESTS

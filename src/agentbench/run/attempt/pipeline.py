@@ -79,13 +79,15 @@ def make_attempt(
     return closed, failure
 
 
-def close_abandoned(row: PlanRow, lab: Lab, folder: AttemptFolder, *, base_seed: int) -> ClosedAttempt:
-    """Record an attempt whose process died as interrupted, with all the evidence it left."""
+def close_abandoned(
+    row: PlanRow, lab: Lab, folder: AttemptFolder, *, base_seed: int, cause: AgentBenchError | None = None
+) -> ClosedAttempt:
+    """Record an attempt whose process died, with all the evidence it left: by default as interrupted."""
     folder = folder.with_own_redactor()
     attempt = _kind(row)(row, lab, folder, folder.reopen_log(), base_seed=base_seed)
     with contextlib.suppress(AgentBenchError):
         attempt.redact_repository()
-    attempt.record_failure(Interrupted("the process that made this attempt died"))
+    attempt.record_failure(cause or Interrupted("the process that made this attempt died"))
     return finalize(attempt)
 
 

@@ -1,0 +1,58 @@
+"""A folder in memory for hidden tests and evidence of attempts on a node, which must not be on its disk in clear.
+
+The folder is locked while its process lives. A process that starts removes the folders of dead ones.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from agentbench.core.errors import WorkspaceError
+from agentbench.core.file_lock import try_lock
+from agentbench.core.ids import new_ulid
+
+ROOT = Path("/dev/shm")  # noqa: S108 - a file system in memory
+_LOCK = "lock"
+
+
+class MemoryFolder:
+    """A private folder that exists as long as its process, or until it is closed."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        """
+        Raises:
+            WorkspaceError: this machine has no file system in memory that can be written.
+        """
+        parent = root / f"agentbench-{os.geteuid()}"
+        try:
+            parent.mkdir(mode=0o700, exist_ok=True)
+            if parent.is_symlink() or parent.stat().st_uid != os.geteuid():
+                raise WorkspaceError(f"{parent} belongs to another user")
+            remove_dead(parent)
+            self.path = parent / new_ulid().lower()
+            self.path.mkdir(mode=0o700)
+            self._fd = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            msg = f"cannot write {parent}, where hidden tests are kept in memory: {error.strerror or error}"
+            raise WorkspaceError(msg, remedy="mount a tmpfs there") from error
+        try_lock(self._fd)
+
+    def close(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._fd)
+
+
+def remove_dead(parent: Path) -> None:
+    """Remove the folders whose processes are dead."""
+    for folder in parent.iterdir():
+        try:
+            fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue  # being created or removed
+        try:
+            if try_lock(fd):
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(fd)
