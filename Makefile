@@ -46,7 +46,7 @@ docs:
 
 # `real` needs a folder of tasks: make bench BENCH=real ARGS="FOLDER --swebench 5".
 # Each bench replaces its own part of the results file. BENCH="calls sandbox" runs only these; RESULTS=FILE writes to another file.
-BENCH ?= startup trace monitors gateway reports calls observation sandbox exec_log crowd setup attempt grading waiting
+BENCH ?= startup trace monitors gateway reports view calls observation sandbox exec_log crowd setup attempt grading waiting
 RESULTS ?= bench/results/ours.json
 
 bench:

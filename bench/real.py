@@ -92,7 +92,8 @@ class Case:
     def library(self) -> str:
         repo = self.task.task.repo
         url = "" if repo == "none" else str(getattr(repo, "url", None) or self.task.folder.parent.name)
-        return url.rstrip("/").rpartition("/")[2].removesuffix(".git")
+        # A mirror may keep every repository in a folder of the same name below that of its library.
+        return "/".join(url.rstrip("/").removesuffix(".git").split("/")[-2:])
 
     def median(self, kind: str, unit: str) -> float:
         costs: list[Cost] = getattr(self, kind)

@@ -22,7 +22,7 @@ from pydantic_core import PydanticUndefined
 
 from agentbench.cli.main import root
 from agentbench.contract import schema as task_schema
-from agentbench.pilot import config as pilot_schema
+from agentbench.pilot.design import pilot_file as pilot_schema
 from agentbench.record import manifest as manifest_schema
 from agentbench.record import schema as record_schema
 from agentbench.trace import events

@@ -78,7 +78,7 @@ def test_missing_program_is_an_exit(sandboxes: ProjectSandboxes, tmp_path: Path)
 
 @pytest.mark.req("R-10")
 def test_hanging_program_is_ended_by_the_wall_clock(sandboxes: ProjectSandboxes, tmp_path: Path) -> None:
-    rules = Rules(caps=Caps(wall_sec=2))
+    rules = Rules(caps=Caps(wall_sec=10))
     ended, recorded, patch = run_command(
         sandboxes, tmp_path, "echo x > made; trap '' TERM; while :; do sleep 5; done", rules
     )

@@ -24,6 +24,7 @@ _VARYING: tuple[tuple[str, str], ...] = (
     (r"\b[0-9a-f]{40}\b", "<commit>"),
     (r"\b[0-9a-f]{32}\b", "<key>"),
     (r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{10,12}\b", "<commit>"),
+    (r"\b[0-9]{10}\b", "<commit>"),  # an abbreviated commit that happens to have digits only
     (r"\b(sha256:)?[0-9a-f]{12}…", r"\1<sha256>…"),
     (r"\b0\.1\.0(?:\+g[0-9a-f]+(?:\.dirty)?)?\b", "<version>"),
     (r"\b\d+(?:\.\d+)?(?:e-\d+)? (ms|s|min|h|MB|GB|bytes|abstract)\b", r"<n> \1"),

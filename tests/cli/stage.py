@@ -66,7 +66,7 @@ EXECUTED: dict[str, str] = {
     "run-agent-timeout": "run-task --task tasks/slow/slow --agent command --agent-command 'sleep 60' --out runs/slow",
     "run-no-script": "run --suite tiny --agent scripted --script nowhere --out runs/no-script",
     "dry-run": "run --suite tiny --agent noop --repeats 3 --dry-run --out runs/noop",
-    "dry-run-nothing-known": "run --suite tiny --agent noop --agent noop --dry-run --out runs/none",
+    "dry-run-nothing-known": "run --suite tiny --agent noop --dry-run --out runs/none",
     "resume-finished": "run --resume runs/noop/*",
     "resume-changed": "run --resume runs/noop/* --agent reference",
     "resume-foreign": "run --resume tasks",
@@ -123,7 +123,7 @@ def run_commands(folder: Path, ab: Ab) -> dict[str, list[Any]]:
     """Run EXECUTED in order. Returns [exit code, stdout, stderr] of each."""
     outputs: dict[str, list[Any]] = {}
     for name, command in EXECUTED.items():
-        ran = ab(*arguments(command, folder), timeout=300)
+        ran = ab(*arguments(command, folder))
         outputs[name] = [ran.code, ran.stdout, ran.stderr]
     return outputs
 
@@ -150,7 +150,7 @@ def _tasks(tasks: Path) -> None:
         make_task(tasks / "invalid" / name, text=TASK.format(id=name).replace("tiny", "invalid"), more=more)
     (tasks / "invalid" / "solved" / "repo" / "answer.txt").write_text("42\n")
     (tasks / "invalid" / "reference" / "reference.patch").write_text(PATCH.replace("42", "43"))
-    slow = TASK.format(id="slow").replace("tiny", "slow").replace("{timeout_sec: 20,", "{timeout_sec: 1,")
+    slow = TASK.format(id="slow").replace("tiny", "slow").replace("{timeout_sec: 120,", "{timeout_sec: 1,")
     make_task(tasks / "slow" / "slow", text=slow)
     half = make_task(tasks / "weak" / "half", text=_weak_task())
     (half / "repo" / "src" / "mod.py").write_text("def half(value):\n    return value\n")

@@ -31,7 +31,7 @@ def complete(folder: Path, *words: str) -> list[str]:
     script = ASK.format(words=" ".join(f"'{word}'" for word in ("ab", *words)), index=len(words))
     path = f"{program.parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env={"PATH": path}, capture_output=True, text=True, timeout=120, check=True
+        ["bash", "-c", script], cwd=folder, env={"PATH": path}, capture_output=True, text=True, timeout=600, check=True
     )
     return done.stdout.split()
 

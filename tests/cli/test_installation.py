@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.cli import installation, main
+from agentbench.cli import doctor, installation, main
+from agentbench.sandbox.doctor import Diagnosis
 
 pytestmark = pytest.mark.component
 
@@ -44,6 +45,14 @@ def test_commands_stop_beside_a_namesake(
         main.main()
     assert stop.value.code == 3
     assert "pip uninstall agentbench, then" in capsys.readouterr().err
+
+
+def test_doctor_is_not_ready_beside_a_foreign_distribution(site_packages: Path) -> None:
+    install(site_packages, "something-else", "agentbench/__init__.py")
+    machine = Diagnosis((), (), (), {}, (), (), {}, site_packages, disk_free_mb=1, memory_mb=1, user="x")
+    line = doctor.headline(machine, installation.foreign_distributions())
+    assert line.startswith("NOT READY: distribution something-else overwrites files of agentbench-harness; ")
+    assert "pip uninstall something-else, then" in line
 
 
 def test_doctor_finds_any_distribution_that_owns_the_package(site_packages: Path) -> None:

@@ -31,7 +31,6 @@ from tests.cli.snapshots import FOLDER, Output, check_snapshot, normalise, rende
 from tests.cli.stage import EXECUTED, arguments
 
 pytestmark = [
-    pytest.mark.timeout(600),
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
     pytest.mark.end_to_end,
 ]

@@ -17,8 +17,6 @@ from tests.session_state import link_interpreter_layer
 
 pytestmark = [
     pytest.mark.slow,
-    # About 100 s of CPU time, in two workers: less than a minute on idle cores, much longer on a machine that does other work.
-    pytest.mark.timeout(900),
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
     pytest.mark.end_to_end,
 ]
@@ -41,7 +39,7 @@ def test_demo_separates_honest_agents_from_the_cheater(
     environment = {**os.environ, "AB_STATE": str(tmp_path / "state")}
     ab = Path(sys.executable).with_name("ab")
     done = subprocess.run(
-        [str(ab), "demo"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=880
+        [str(ab), "demo"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=1100
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     output = Output(done.returncode, done.stdout, "")  # progress on stderr comes in any order

@@ -8,6 +8,7 @@ import pathspec
 import pytest
 
 from agentbench.agents.scripted import load_script
+from agentbench.authoring.commit.from_commit import ENVELOPE
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.suite import load_suite
 from agentbench.tree.folder import FolderTree
@@ -71,6 +72,18 @@ def test_reference_applies_and_stays_in_scope(loaded: LoadedTask) -> None:
     for write in writes:
         assert scope.match_file(write.path.decode()), write.path
         assert not write.path.startswith(b"tests/"), "a reference must not change tests"
+
+
+@each_task
+def test_reference_gets_a_good_score(loaded: LoadedTask) -> None:
+    """The envelope is 10 times the reference, as in tasks from commits: `minimal` is 0.90, and the score 0.94."""
+    patch = patch_of(loaded).decode()
+    files = sum(line.startswith("+++ ") for line in patch.splitlines())
+    lines = sum(line[:1] in "+-" and line[:3] not in {"+++", "---"} for line in patch.splitlines() if line)
+    assert (loaded.task.rubric.envelope.files, loaded.task.rubric.envelope.lines) == (
+        ENVELOPE * files,
+        ENVELOPE * lines,
+    )
 
 
 @each_task

@@ -99,12 +99,11 @@ def execute(command: str, folder: Path, env: dict[str, str], last: int) -> tuple
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
     return result.returncode, result.stdout
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 @pytest.mark.parametrize("page", blocks("run"))
 def test_commands_print_what_the_page_shows(

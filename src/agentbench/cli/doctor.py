@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -32,16 +33,20 @@ def command(as_json: bool) -> None:
     from agentbench.sandbox.state import default_state
 
     diagnosis = diagnose(default_state())
-    foreign = [
-        f"distribution {name} overwrites files of {DISTRIBUTION}: {remedy(name)}" for name in foreign_distributions()
-    ]
-    diagnosis = replace(diagnosis, problems=(*diagnosis.problems, *foreign))
-    click.echo(_as_json(diagnosis) if as_json else _as_text(diagnosis))
+    foreign = foreign_distributions()
+    problems = [f"distribution {name} overwrites files of {DISTRIBUTION}: {remedy(name)}" for name in foreign]
+    diagnosis = replace(diagnosis, problems=(*problems, *diagnosis.problems))
+    click.echo(_as_json(diagnosis, foreign) if as_json else _as_text(diagnosis, foreign))
     if foreign or not diagnosis.usable:
         raise click.exceptions.Exit(3)
 
 
-def headline(diagnosis: Diagnosis) -> str:
+def headline(diagnosis: Diagnosis, foreign: Sequence[str] = ()) -> str:
+    """Say what works. `foreign` are the distributions that overwrite files of this one."""
+    if foreign:
+        from agentbench.cli.installation import DISTRIBUTION, remedy
+
+        return f"NOT READY: distribution {foreign[0]} overwrites files of {DISTRIBUTION}; {remedy(foreign[0])}"
     ready = [backend.name for backend in diagnosis.backends if backend.available and not backend.weak]
     weak = [backend.name for backend in diagnosis.backends if backend.weak]
     if ready:
@@ -51,10 +56,10 @@ def headline(diagnosis: Diagnosis) -> str:
     return "NOT READY: no sandbox works on this machine"
 
 
-def _as_text(diagnosis: Diagnosis) -> str:
+def _as_text(diagnosis: Diagnosis, foreign: Sequence[str]) -> str:
     from agentbench.core.text import printable
 
-    lines = [headline(diagnosis)]
+    lines = [headline(diagnosis, foreign)]
     for backend in diagnosis.backends:
         lines += _backend_lines(backend)
     lines.append("tools")
@@ -92,13 +97,13 @@ def _backend_lines(backend: BackendHealth) -> list[str]:
     return lines
 
 
-def _as_json(diagnosis: Diagnosis) -> str:
+def _as_json(diagnosis: Diagnosis, foreign: Sequence[str]) -> str:
     import json
 
     return json.dumps(
         {
-            "ready": diagnosis.usable,
-            "headline": headline(diagnosis),
+            "ready": diagnosis.usable and not foreign,
+            "headline": headline(diagnosis, foreign),
             "backends": [_backend_json(backend) for backend in diagnosis.backends],
             "tools": {tool.name: tool.version or None for tool in diagnosis.tools},
             "pythons": list(diagnosis.pythons),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,7 @@ def make_request(
         seed=options["seed"],
         workers=options["workers"],
         executor=options["executor"],
+        ray_address=options["ray_address"],
         sandbox=options["sandbox"],
         fresh_setup=options["fresh_setup"],
         prices=str(options["prices"].absolute()) if options["prices"] else None,
@@ -73,16 +74,16 @@ def run_or_estimate(tasks: Sequence[LoadedTask], request: RunRequest, options: R
 
     as_json = options["as_json"]
     conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
-    open_executor(request.executor, request.workers)  # rejects an unknown executor, also for a dry run
+    open_executor(request.executor_options)  # rejects an unknown executor, also for a dry run
     rows = plan_attempts(tasks, request)
     require_agents(rows)
-    key = run_key(options)
+    signing = run_signing(options)
     if options["dry_run"]:
         check_study(rows, request, Progress(quiet=as_json))
         print_estimate(estimate(rows, request), as_json=as_json)
         return 0
     result = run_rows(rows, request, quiet=as_json)
-    return finish(result, conditions, key, as_json=as_json)
+    return finish(result, conditions, signing, as_json=as_json)
 
 
 def run_rows(
@@ -154,22 +155,34 @@ def _write_summary(study: Study, run: Path) -> None:
         write_summary(run)
 
 
-def run_key(options: RunOptions) -> SigningKey | None:
-    """Load the key of `--sign` before anything runs, because it may be missing or need a passphrase."""
-    if options["sign"] is None:
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """The key that signs the runs when they end, and the witness log that they are appended to, if any."""
+
+    key: SigningKey
+    witness: Path | None = None
+
+
+def run_signing(options: RunOptions) -> Signing | None:
+    """Load the key of `--sign` and check the log of `--witness` before anything runs: the key may need a passphrase."""
+    if options["sign"] is None and options["witness"] is None:
         return None
     from agentbench.cli.keys import signing_key
+    from agentbench.signing.witness import require_sound
 
-    return signing_key(options["sign"])
+    signing = Signing(signing_key(options["sign"] or ""), options["witness"])
+    if signing.witness is not None:
+        require_sound(signing.witness)
+    return signing
 
 
 def finish(
-    result: StudyResult, conditions: Sequence[Condition], key: SigningKey | None = None, *, as_json: bool
+    result: StudyResult, conditions: Sequence[Condition], signing: Signing | None = None, *, as_json: bool
 ) -> int:
-    """Sign the runs if there is a key, print the result, and return the exit code."""
+    """Sign the runs if that is wanted, print the result, and return the exit code."""
     try:
-        if key is not None:
-            _sign(result.runs, key)
+        if signing is not None:
+            _sign(result.runs, signing)
     finally:
         print_result(result, as_json=as_json)
     for path, repeatable in result.repeatable().items():
@@ -179,10 +192,10 @@ def finish(
     return exit_code(result, conditions)
 
 
-def _sign(runs: Sequence[Path], key: SigningKey) -> None:
+def _sign(runs: Sequence[Path], signing: Signing) -> None:
     from agentbench.cli.sign import sign_runs
 
-    for signed in sign_runs(runs, key):
+    for signed in sign_runs(runs, signing.key, witness=signing.witness):
         click.echo(f"Signed with {signed['name']} ({signed['key_id']}): {signed['run_dir']}", err=True)
 
 

@@ -14,6 +14,7 @@ import click
 
 import agentbench
 from agentbench.cli.installation import DISTRIBUTION, installed_namesake, remedy
+from agentbench.cli.repeated_options import refuse_repeated_options
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -53,6 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Check that baselines fail, references pass and results are stable.",
     ),
     "vault": ("agentbench.cli.vault", "Read, rotate or destroy originals of redacted text."),
+    "view": ("agentbench.cli.view", "Watch, explore and decide about runs in the browser."),
     "verify": ("agentbench.cli.verify", "Verify a run's hash chains, digests and verdicts."),
 }
 
@@ -80,7 +82,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
-            return super().resolve_command(ctx, args)
+            resolved = super().resolve_command(ctx, args)
         except click.UsageError as error:
             import difflib
 
@@ -89,6 +91,10 @@ class LazyGroup(click.Group):
                 raise
             message = f"{error.message} Did you mean '{close[0]}'?"
             raise click.UsageError(message, ctx) from None
+        name, command, rest = resolved
+        if command is not None and not ctx.resilient_parsing:
+            refuse_repeated_options(command, name or "", rest, ctx)
+        return resolved
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem

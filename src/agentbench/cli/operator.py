@@ -60,6 +60,8 @@ def list_questions(run: Path | None, out: Path, *, as_json: bool) -> None:
         repeat = f" · repeat {question.repeat}" if question.repeat > 1 else ""
         click.echo(printable(f"  {question.id}  {question.task_id} · {question.variant}{repeat}: {question.rule}"))
         click.echo(printable(f"    {question.detail}"))
+        for line in question.call.splitlines():
+            click.echo(f"    | {printable(line)}")
         answer = f"{called_as()} operator decide {shlex.quote(str(path))} --question {question.id}"
         click.echo(f"    until {question.deadline_at}, type one of:")
         click.echo(f"    {answer} --continue --reason 'why it may go on'")

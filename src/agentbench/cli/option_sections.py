@@ -15,9 +15,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("model", "temperature", "model_patience", "preflight", "lenient", "judge_model", "judge_repeats"),
     ),
     "Cost": ("prices", "task_usd", "total_usd"),
-    "Sandbox and workers": ("sandbox", "fresh_setup", "workers", "executor"),
-    "Evidence": ("evidence", "vault_recipients", "vault_passphrase", "sign"),
-    "Output": ("out", "as_json", "fail_on"),
+    "Sandbox and workers": ("sandbox", "fresh_setup", "workers", "executor", "ray_address"),
+    "Evidence": ("evidence", "vault_recipients", "vault_passphrase", "sign", "witness"),
+    "Output": ("out", "view", "as_json", "fail_on"),
 }
 """Heading -> names of parameters, in the order of the help."""
 OTHER = "Other options"

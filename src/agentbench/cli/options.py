@@ -85,15 +85,41 @@ def stack(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return lambda function: functools.reduce(lambda inner, decorator: decorator(inner), reversed(decorators), function)
 
 
+def format_option(*more: str, html: str = "") -> Callable[[F], F]:
+    """Return --format of a report: md, csv, json, html and `more`. `html` says where the page goes."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(["md", "csv", "json", "html", *more]),
+        default="md",
+        show_default=True,
+        help=f"Output format{html and '; html '}{html}.",
+    )
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+
+
 tasks_dir_option = click.option(
     "--tasks-dir", type=FOLDER, default=Path("tasks"), show_default=True, help="Folder of suites."
 )
 workers_option = click.option(
     "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of parallel attempts."
 )
-executor_option = click.option(
-    "--executor", default="local", show_default=True, help="Executor of attempts: local (threads of this process)."
+executor_option = stack(
+    click.option(
+        "--executor",
+        default="local",
+        show_default=True,
+        help="Where attempts run: local (threads of this process) or ray (nodes of a Ray cluster).",
+    ),
+    click.option(
+        "--ray-address",
+        default="auto",
+        show_default=True,
+        metavar="ADDRESS",
+        help="Ray cluster of --executor ray: HOST:PORT of its head, or auto for the one on this machine.",
+    ),
 )
 sandbox_option = click.option(
     "--sandbox",
@@ -163,7 +189,7 @@ run_options = stack(
         default=600.0,
         show_default=True,
         metavar="SEC",
-        help="How long attempts wait for a model service that is unavailable.",
+        help="How long attempts wait for a model service that is unavailable, once per outage.",
     ),
     click.option(
         "--preflight/--no-preflight",
@@ -213,6 +239,11 @@ run_options = stack(
         flag_value="",
         help="Sign the run when it ends: name of a key, or a key file [default: $AB_SIGNING_KEY].",
     ),
+    click.option(
+        "--witness",
+        type=FOLDER,
+        help="Sign the run and append it to this log: a folder, or a git repository.",
+    ),
     json_option,
 )
 
@@ -251,10 +282,12 @@ class RunOptions(EvidenceOptions):
     seed: int
     workers: int
     executor: str
+    ray_address: str
     sandbox: str
     fresh_setup: bool
     out: Path
     sign: str | None
+    witness: Path | None
     as_json: bool
 
 

@@ -116,6 +116,7 @@ class Progress:
         lines = [
             f"PAUSED {question.task_id} · {question.variant}: waiting for your decision until {question.deadline_at}",
             f"  {question.rule}: {question.detail}",
+            *(f"  | {line}" for line in question.call.splitlines()),
             "  Answer in another terminal; without an answer the attempt is stopped:",
             f"    {answer} --continue --reason 'why it may go on'",
             f"    {answer} --stop --reason 'why it must not'",

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FILE, RUN_OR_BUNDLE, given_path, json_option
+from agentbench.cli.options import FILE, RUN, RUN_OR_BUNDLE, format_option, given_path, json_option
 
 if TYPE_CHECKING:
     from agentbench.reports.compare import CompareReport
     from agentbench.reports.gate import GateVerdict
+    from agentbench.reports.leaderboard import Candidate
     from agentbench.reports.paired import PairedReport
     from agentbench.reports.sources import Run
     from agentbench.reports.summary import Summary
@@ -77,14 +78,7 @@ def command() -> None:
 @command.command("summary", epilog=SUMMARY_EPILOG)
 @click.argument("runs", nargs=-1, type=RUN_OR_BUNDLE)
 @click.option("--run", "more_runs", multiple=True, type=RUN_OR_BUNDLE, help="The same as RUNS.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["md", "csv", "json", "html", "junit"]),
-    default="md",
-    show_default=True,
-    help="Output format.",
-)
+@format_option("junit")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for --format html [default: RUN/report].")
 @json_option
 def summary(runs: tuple[Path, ...], *, more_runs: tuple[Path, ...], form: str, out: Path | None, as_json: bool) -> None:
@@ -132,14 +126,7 @@ def summary(runs: tuple[Path, ...], *, more_runs: tuple[Path, ...], form: str, o
 @click.option("--rate", type=click.Choice(["contract", "acceptance"]), help="Rate to compare [default: contract].")
 @click.option("--gate", "gate_file", type=FILE, help="Gate file; exit 0 if it holds, 1 if it fails, 2 if undecided.")
 @click.option("--across-versions", is_flag=True, help="Compare tasks even if their contracts differ.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["md", "csv", "json", "html"]),
-    default="md",
-    show_default=True,
-    help="Output format.",
-)
+@format_option()
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for --format html [default: ./comparison].")
 @json_option
 def paired(
@@ -212,14 +199,7 @@ def _two_sides(sides: tuple[str, ...], run_a: str | None, run_b: str | None) -> 
 @click.option("--strengths", is_flag=True, help="Also estimate the strength of each method (Bradley-Terry model).")
 @click.option("--plot", type=FILE, help="Draw cost against pass rate into this SVG file.")
 @click.option("--across-versions", is_flag=True, help="Compare tasks even if their contracts differ.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["md", "csv", "json", "html"]),
-    default="md",
-    show_default=True,
-    help="Output format.",
-)
+@format_option()
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for --format html [default: ./comparison].")
 @json_option
 def compare(
@@ -263,36 +243,41 @@ def _write_file(path: Path, text: str) -> None:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
 
 
+def _candidate(run: Path) -> Candidate:
+    """Open a run or a bundle for the leaderboard. A bundle stays open until the command ends."""
+    from agentbench.core.errors import AgentBenchError
+    from agentbench.record.bundle import open_bundle
+    from agentbench.reports.leaderboard import Candidate
+
+    if not run.is_file():
+        return Candidate(run, str(run))
+    try:
+        return Candidate(click.get_current_context().with_resource(open_bundle(run)), str(run))
+    except AgentBenchError as error:
+        return Candidate(run, str(run), error.message)
+
+
 @command.command("leaderboard", epilog=LEADERBOARD_EPILOG)
-@click.argument("runs", nargs=-1, required=True, type=RUN_OR_BUNDLE)
+@click.argument("runs", nargs=-1, required=True, type=RUN)
 @click.option("--signed-by", required=True, metavar="TRUST", help="Trust file, or a public key.")
 @click.option(
     "--rate", type=click.Choice(["contract", "acceptance"]), default="contract", show_default=True, help="Rate."
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["md", "csv", "json", "html"]),
-    default="md",
-    show_default=True,
-    help="Output format.",
-)
+@format_option()
 @click.option("--out", type=FILE, help="File for --format html [default: leaderboard.html].")
 @json_option
 def leaderboard(
     runs: tuple[Path, ...], *, signed_by: str, rate: str, form: str, out: Path | None, as_json: bool
 ) -> None:
     """Rank signed runs that verify and have the same contracts."""
-    from agentbench.core.errors import InputError
     from agentbench.reports import leaderboard as report
     from agentbench.signing.keys import keys_folder
     from agentbench.signing.trust import read_trust
     from agentbench.statistics.trials import Rate
 
     form = "json" if as_json else form
-    if out is not None and form != "html":
-        raise InputError(f"--out needs --format html; {form} is printed to stdout")
-    candidates = [report.Candidate(run, str(given_path(run))) for run in runs]
+    _refuse_out(out, form)
+    candidates = [_candidate(run) for run in runs]
     board = report.make_leaderboard(candidates, read_trust(signed_by, keys_folder()), Rate(rate))
     if form == "html":
         from agentbench.reports.html.leaderboard import leaderboard_page

@@ -35,7 +35,9 @@ rate, so an attempt that counts is never superseded.
 @workers_option
 @executor_option
 @json_option
-def command(run: Path, *, kind: str, fail_on: str | None, workers: int, executor: str, as_json: bool) -> None:
+def command(
+    run: Path, *, kind: str, fail_on: str | None, workers: int, executor: str, ray_address: str, as_json: bool
+) -> None:
     """Repeat attempts of a run with the options and the tasks that it was started with."""
     from dataclasses import replace
 
@@ -55,7 +57,8 @@ def command(run: Path, *, kind: str, fail_on: str | None, workers: int, executor
         msg = f"{directory.path} has a stopping rule, whose looks have used its records: none of them can be superseded"
         raise InputError(msg, remedy="continue it with `ab run --resume`; invalid attempts are outside the comparison")
     # Attempts in a new run are no comparison that a rule could stop.
-    request = replace(recorded, workers=workers, executor=executor, out=directory.path.parent, stop_when=None)
+    request = replace(recorded, workers=workers, executor=executor, ray_address=ray_address, stop_when=None)
+    request = replace(request, out=directory.path.parent)
     number = require_attempts(directory, chosen)
     tasks = recorded_tasks(directory, request)
     if chosen.in_place:

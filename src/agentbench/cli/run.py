@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -26,7 +27,7 @@ Examples:
   ab run --suite mine --variant a --variant b --repeats 3 --stop-when decided --margin 0.1
   ab run --failed-of latest --agent reference
   ab run --resume latest
-  ab run --suite mine --agent noop --sign ada
+  ab run --suite mine --agent noop --sign ada --witness ../witness
 """
 
 
@@ -41,6 +42,7 @@ Examples:
 @stop_options
 @run_options
 @click.option("--resume", type=RUN, help="Continue this run.")
+@click.option("--view", is_flag=True, help="Show the run in the browser while it is made (see `ab view`).")
 def command(
     *,
     suite: str | None,
@@ -56,6 +58,7 @@ def command(
     margin: float | None,
     futility: float | None,
     resume: Path | None,
+    view: bool,
     **options: Unpack[RunOptions],
 ) -> None:
     """Run agents on a suite. Each attempt runs in a sandbox and is graded in a fresh one.
@@ -66,16 +69,17 @@ def command(
     import dataclasses
 
     from agentbench.cli.fail_on import parse
-    from agentbench.cli.launch import finish, make_request, run_key, run_or_estimate
+    from agentbench.cli.launch import finish, make_request, run_or_estimate, run_signing
 
     as_json = options["as_json"]
     choices = cli_choices(options)
     if resume is not None:
         request = make_request(suite or "", options, choices, tasks_dir=str(tasks_dir.absolute()), variants=variants)
         conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
-        key = run_key(options)
-        result = _resumed(resume, request, dry=options["dry_run"], quiet=as_json)
-        sys.exit(finish(result, conditions, key, as_json=as_json))
+        signing = run_signing(options)
+        with _view(resume.absolute().parent, tasks_dir, wanted=view):
+            result = _resumed(resume, request, dry=options["dry_run"], quiet=as_json)
+        sys.exit(finish(result, conditions, signing, as_json=as_json))
     selected = select_tasks(
         SelectionOptions(suite=suite, tasks_dir=tasks_dir, tasks=tasks, strata=strata, failed_of=failed_of, limit=limit)
     )
@@ -90,7 +94,18 @@ def command(
     )
     stop = StopOptions(stop_when=stop_when, stop_rule=stop_rule, looks=looks, margin=margin, futility=futility)
     request = dataclasses.replace(request, stop_when=rule_of(stop, variants, len(selected.tasks), options["repeats"]))
-    sys.exit(run_or_estimate(selected.tasks, request, options))
+    with _view(options["out"], tasks_dir, wanted=view):
+        code = run_or_estimate(selected.tasks, request, options)
+    sys.exit(code)
+
+
+def _view(out: Path, tasks_dir: Path, *, wanted: bool) -> AbstractContextManager[None]:
+    """Return the view of the runs in `out`, or nothing."""
+    if not wanted:
+        return nullcontext()
+    from agentbench.cli.view import shown_in_browser
+
+    return shown_in_browser(out, tasks_dir)
 
 
 def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyResult:
@@ -114,7 +129,7 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     ]
     if changed:
         msg = f"{', '.join(changed)} cannot be changed when resuming"
-        kept = "--workers, --executor, --task-usd, --total-usd, --model-patience, --no-preflight and --fail-on"
+        kept = "--workers, --executor, --ray-address, --task-usd, --total-usd, --model-patience, --no-preflight, --sign, --witness and --fail-on"
         raise InputError(msg, remedy=f"omit it or start a new run; only {kept} can be changed")
     ended_by_cap = any(
         record.termination.code is TerminationCode.TOTAL_BUDGET for record in filter(is_repeatable, run.finals())
@@ -127,6 +142,7 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
         request,
         workers=given.workers,
         executor=given.executor,
+        ray_address=given.ray_address,
         model_patience=given.model_patience,
         preflight=given.preflight,
         task_usd=request.task_usd if given.task_usd is None else given.task_usd,
@@ -140,15 +156,18 @@ _FREE = frozenset(
         "resume",
         "workers",
         "executor",
+        "ray_address",
         "fail_on",
         "as_json",
         "dry_run",
         "out",
         "sign",
+        "witness",
         "task_usd",
         "total_usd",
         "model_patience",
         "preflight",
+        "view",
     }
 )
 """Options that may differ when a run is resumed: they change its speed, its end or its output, not what attempts do."""

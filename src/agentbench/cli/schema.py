@@ -19,7 +19,7 @@ SCHEMAS: dict[str, tuple[str, str, str]] = {
     "scenario": ("agentbench.contract.schema", "Scenario", "scenario.yaml of a suite"),
     "variant": ("agentbench.run.config", "VariantFile", "configs/variants/NAME.yaml"),
     "gate": ("agentbench.reports.gate", "GateFile", "file of `ab report paired --gate`"),
-    "pilot": ("agentbench.pilot.config", "PilotFile", "pilot.yaml of a pilot"),
+    "pilot": ("agentbench.pilot.design.pilot_file", "PilotFile", "pilot.yaml of a pilot"),
     "retention": ("agentbench.record.retention_policy", "RetentionPolicy", "file of `ab retain --policy`"),
     "trust": ("agentbench.signing.trust", "TrustFile", "file of `ab verify --signed-by`"),
     "weights": ("agentbench.contract.schema", "Weights", "file of `ab rescore --weights`"),

@@ -9,6 +9,7 @@ import ast
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
@@ -156,7 +157,7 @@ def _module_name(relative: PurePosixPath) -> str:
 
 def _imports(tree: ast.Module, name: str, *, package: bool) -> list[str]:
     imported: list[str] = []
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             imported += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -167,3 +168,13 @@ def _imports(tree: ast.Module, name: str, *, package: bool) -> list[str]:
                 base = ".".join([*above, *([base] if base else [])])
             imported += [f"{base}.{alias.name}" if base else alias.name for alias in node.names]
     return imported
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the statements of a module and their parts that contain statements; not expressions, which are most of a tree."""
+    remaining: list[ast.AST] = [tree]
+    while remaining:
+        node = remaining.pop()
+        yield node
+        for blocks in ("body", "orelse", "finalbody", "handlers", "cases"):
+            remaining += getattr(node, blocks, ())

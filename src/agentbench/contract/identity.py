@@ -32,11 +32,13 @@ TASK_PARTS = (*CONTRACT_PARTS, "statement", "hints", "turns", "budget", "scorers
 
 
 def identify(loaded: LoadedTask) -> Identities:
-    """Compute the identities of a task from its current files.
+    """Compute the identities of a task from its current files; those of a copy on another machine are known.
 
     Raises:
         ContractError: a file of the task vanished or can no longer be read.
     """
+    if loaded.identities is not None:
+        return loaded.identities
     hidden = _hidden(loaded)
     parts = {name: digest(value) for name, value in _parts(loaded, hidden).items()}
     return Identities(

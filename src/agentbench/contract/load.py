@@ -11,7 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from agentbench.contract.consistency import inconsistencies
-from agentbench.contract.lock import Lock, read_lock
+from agentbench.contract.lock import Identities, Lock, read_lock
 from agentbench.contract.problem import InvalidFileError, Problem
 from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.contract.schema import Check, FrozenScenario, Judge, Parser, Repo, Scenario, Scorer, Task, Weights
@@ -48,6 +48,10 @@ class LoadedTask:
     lock: Lock | None = None
     weights: Weights | None = None
     """The suite's current weights. They belong to the suite, so a lock does not freeze them."""
+    origin: Path | None = None
+    """The task's folder on the machine that started the run, if `folder` is a copy on another."""
+    identities: Identities | None = None
+    """The digests of the original, if `folder` is a copy without the base repository."""
 
     @property
     def id(self) -> str:

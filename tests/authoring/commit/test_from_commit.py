@@ -116,9 +116,9 @@ class TestVerified:
             "Hang",
         )
         fix = put(repo, FIX, "Fix")
-        slow = TaskRequest(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=8)
+        slow = TaskRequest(repo=str(repo), suite_dir=repo.parent / "tasks/mine", pin=False, timeout_sec=15)
         with pytest.raises(
-            UnsuitableCommit, match=r"more than 8 s on the parent, in tests/test_calc.py::test_odd\[a b\]"
+            UnsuitableCommit, match=r"more than 15 s on the parent, in tests/test_calc.py::test_odd\[a b\]"
         ) as caught:
             from_commit(slow, fix, lab)
         assert caught.value.kind == "hangs on parent"

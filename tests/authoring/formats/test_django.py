@@ -148,7 +148,7 @@ def run_program(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
     argv = [sys.executable, *COMMAND.split()[1:]]
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
     return done.returncode, done.stderr
 
 
