@@ -1,4 +1,4 @@
-"""One offline Chromium for all page tests of a worker."""
+"""One offline Chromium for the page tests of a module."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ FLAGS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+    # Ends with the module: while Playwright runs, its event loop occupies the thread, so no second one could start.
     chromium = shutil.which("chromium")
     if chromium is None:
         if os.environ.get("CI") == "true":
