@@ -163,10 +163,35 @@ def test_full_text_still_has_no_declared_secret(ab: Ab, task: Path) -> None:
     assert ab("replay", run).code == 0
 
 
-@pytest.mark.parametrize("option", ["--operator", "--judge-model"])
-def test_options_that_need_text_on_disk_are_refused(ab: Ab, task: Path, option: str) -> None:
-    value = ["scripted:none.yaml"] if option == "--judge-model" else []
-    ran = ab("run-task", "--task", task, "--agent", "noop", "--evidence", "digest", option, *value)
+def test_judge_reads_text_that_is_not_on_disk(ab: Ab, task: Path, model: str, tmp_path: Path) -> None:
+    opinion = {
+        "task_completion": 4,
+        "instruction_adherence": 5,
+        "efficiency": 5,
+        "facts": [{"claim": ANSWER, "verdict": "refuted", "evidence": PATCHED}],
+        "reasoning": OUTPUT,
+        "verdict": "FAIL",
+        "failure_mode": "wrong_behaviour",
+    }
+    (tmp_path / "judge.yaml").write_text(yaml.safe_dump({"answers": [{"text": json.dumps(opinion)}]}))
+    recipient = ab("vault", "new-key", "audit.key").stdout.strip()
+    given = ("--agent", "llm_v0", "--model", model, "--judge-model", f"scripted:{tmp_path / 'judge.yaml'}")
+    ran = ab.run_task(task, *given, "--evidence", "digest", "--vault-recipient", recipient)
+    assert ran.code == 0, ran.stderr
+    run = Path(ran.json["run_dir"])
+    assert (ran.record["judge"]["verdict"], ran.record["judge"]["task_completion"]) == ("FAIL", 4)
+    write_reports(ab, run)
+    assert exposed(run) == []
+    assert ab("verify", run).code == 0
+    lines = map(json.loads, (run / "tasks/answer/events.jsonl").read_text().splitlines())
+    (judged,) = (event for event in lines if event["type"] == "judge_result")
+    original = ab("vault", "get", run, "--event", str(judged["seq"]), "--key", "audit.key", "--reason", "audit").stdout
+    # The request to the judge had the statement, the answers, the output and the patch.
+    assert [text for text in (STATEMENT, ANSWER, OUTPUT, PATCHED) if text not in original] == []
+
+
+def test_operator_cannot_be_combined_with_digests(ab: Ab, task: Path) -> None:
+    ran = ab("run-task", "--task", task, "--agent", "noop", "--evidence", "digest", "--operator")
     assert ran.code == 2
-    assert ran.stderr.startswith(f"error: --evidence digest and {option} cannot be combined")
+    assert ran.stderr.startswith("error: --evidence digest and --operator cannot be combined")
     assert not (ab.cwd / "artifacts").exists()

@@ -103,14 +103,11 @@ def evidence_terms(text: EvidenceText, options: StoreOptions, run_id: str, run_k
     return EvidenceTerms(text, lambda attempt_id: store.attempt(attempt_id, withhold=withhold, run_key=run_key))
 
 
-def require_compatible(text: EvidenceText, *, judge: bool, operator: bool) -> None:
+def require_compatible(text: EvidenceText, *, operator: bool) -> None:
     """
     Raises:
-        InputError: an option needs text on disk that the run does not keep.
+        InputError: the run has an operator, who reads alerts on disk, and keeps no text there.
     """
-    if text == "digest" and (judge or operator):
-        option, need = (
-            ("--judge-model", "a judge reads the trace") if judge else ("--operator", "an operator reads alerts")
-        )
-        msg = f"--evidence digest and {option} cannot be combined: {need}, and its text is not on disk"
-        raise InputError(msg, remedy=f"omit {option}, or use --evidence redacted")
+    if text == "digest" and operator:
+        msg = "--evidence digest and --operator cannot be combined: an operator reads alerts, and their text is not on disk"
+        raise InputError(msg, remedy="omit --operator, or use --evidence redacted")

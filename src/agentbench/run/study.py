@@ -257,7 +257,7 @@ def _evidence_texts(rows: Sequence[PlanRow], request: RunRequest) -> dict[str, E
     """
     texts = {row.configuration.variant: row.configuration.evidence for row in rows}
     for text in texts.values():
-        require_compatible(text, judge=request.judge_model is not None, operator=request.operator)
+        require_compatible(text, operator=request.operator)
     return texts
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from agentbench.core.canonical import CanonicalError, canonical
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.file_lock import try_lock
+from agentbench.core.regular_file import open_regular
 from agentbench.trace.chain import GENESIS, BadLine, Event, read_line, write_line
 from agentbench.trace.events import Actor, AttemptClosed, Payload
 from agentbench.trace.json_safe import field_names, to_json
@@ -248,6 +249,11 @@ class _Encoded:
     original: bytes | None = None
 
 
+def redacted_payload(payload: Payload, redact: Redactor | None) -> Payload:
+    """Return a payload as a log that keeps text has it."""
+    return type(payload).model_validate_json(_body(payload, redact))
+
+
 def _body(payload: Payload, redact: Redactor | None) -> bytes:
     value = payload.__pydantic_serializer__.to_python(payload, mode="json")
     try:
@@ -277,7 +283,7 @@ def tail(path: Path) -> Tail:
         RecordError: the chain is broken before the last line.
     """
     last = Tail(GENESIS, 0, 0, 0)
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for number, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):
                 break
@@ -300,7 +306,7 @@ def read_events(path: Path, *, types: Collection[str] | None = None) -> Iterator
         RecordError: the file cannot be read, or a line is not an event.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for number, raw in enumerate(file, start=1):
                 if not raw.endswith(b"\n"):
                     return

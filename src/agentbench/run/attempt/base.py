@@ -39,8 +39,8 @@ from agentbench.run.plan import PlanRow
 from agentbench.sandbox.protocol import Backend, Phase, SetupStep, Usage
 from agentbench.sandbox.usage_sampler import SampledBackend
 from agentbench.tools.rules import rules_for
-from agentbench.trace.events import ResourceSample, Termination
-from agentbench.trace.log import EventLog
+from agentbench.trace.events import Payload, ResourceSample, Termination
+from agentbench.trace.log import EventLog, read_events, redacted_payload
 from agentbench.verdict.terms import Caps, Weights, terms_of
 from agentbench.workspace.secrets.scan import RepositorySecrets
 
@@ -91,6 +91,9 @@ class Attempt(ABC):
         self.account = lab.models.account(row)
         self.meter = Meter(self.account, self.rates)
         log.listen(self.meter)
+        self._texts: list[Payload] = []
+        if folder.withholds_text and lab.judge is not None:
+            log.listen(lambda payload: self._texts.append(redacted_payload(payload, folder.redact)))
         self.started_at = now_iso()
         self.start = time.monotonic()
         # Set by the phases. The record holds as much of this as was known when the attempt ended.
@@ -125,6 +128,12 @@ class Attempt(ABC):
         self.secrets = self.lab.repository_secrets(self.row.task)
         if self.folder.redact is not None:
             self.folder.redact.add_repository_secrets(self.secrets.values)
+
+    def events_for_judge(self) -> list[Payload]:
+        """Return the events so far with their text, which is kept in memory if the log does not have it."""
+        if self.folder.withholds_text:
+            return list(self._texts)
+        return [event.payload for event in read_events(self.log.path)]
 
     @property
     def observability(self) -> Observability | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,17 +79,21 @@ class JudgeChoice:
             if choice.source == "recorded":
                 recorded_judge(Path(choice.name), row)
 
-    def ask(self, row: PlanRow, models: Models, patch: bytes, log: Path, blobs: BlobStore) -> JudgeResult:
-        """Judge an attempt by its log and its patch. The verdict is already decided, so no error here may affect the attempt."""
+    def ask(
+        self, row: PlanRow, models: Models, patch: bytes, events: Sequence[Payload], blobs: BlobStore
+    ) -> JudgeResult:
+        """Judge an attempt by its events and its patch. The verdict is already decided, so no error here may affect the attempt."""
         try:
-            return self._ask(row, models, patch, log, blobs)
+            return self._ask(row, models, patch, events, blobs)
         except Interrupted:
             raise
         except Exception as error:  # noqa: BLE001 - a judge that fails gives no opinion; the attempt stands
             why = error.message if isinstance(error, AgentBenchError) else f"{type(error).__name__}: {error}"
             return conclude((Judgement(None, why),), self.model, (row.task.judge or Judge()).expected_outcome)
 
-    def _ask(self, row: PlanRow, models: Models, patch: bytes, log: Path, blobs: BlobStore) -> JudgeResult:
+    def _ask(
+        self, row: PlanRow, models: Models, patch: bytes, events: Sequence[Payload], blobs: BlobStore
+    ) -> JudgeResult:
         sink = _JudgeSink(blobs)
         choice = self.choice(row, models)
         metered_model = models.judge_model(choice, row, sink, blobs.redact, judge_recording)
@@ -98,7 +102,7 @@ class JudgeChoice:
         try:
             # The preset's sampling settings, whatever those of the agent are.
             model = models.factory.model(metered_model, choice.sampling)
-            judgements = judge(model, case_of(row.task, settings, patch, log), times=self.times)
+            judgements = judge(model, case_of(row.task, settings, patch, events), times=self.times)
         finally:
             metered_model.close()
         return conclude(
@@ -106,14 +110,14 @@ class JudgeChoice:
         )
 
 
-def case_of(task: LoadedTask, settings: Judge, patch: bytes, log: Path) -> Case:
+def case_of(task: LoadedTask, settings: Judge, patch: bytes, events: Sequence[Payload]) -> Case:
     specs = [scorer_spec(scorer) for scorer in task.scorers]
     notes = [settings.rubric, *(spec.rubric for spec in specs if isinstance(spec, LlmJudgeSpec))]
     return Case(
         statement=task.statement,
         expected_outcome=settings.expected_outcome,
         notes=tuple(note for note in notes if note.strip()),
-        events=[event.payload for event in read_events(log)],
+        events=events,
         patch=patch,
         turns=task.task.turns,
         workspace=task.task.repo != "none",
