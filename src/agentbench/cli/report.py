@@ -336,9 +336,10 @@ def _refuse_out(out: Path | None, form: str) -> None:
 def _write_page(
     runs: list[Run], report: PairedReport | CompareReport | None, out: Path | None, verdict: GateVerdict | None = None
 ) -> None:
+    from agentbench.record.naming import PAGES
     from agentbench.reports.html.page import write_page
 
-    folder = out or runs[0].path / "report"
+    folder = out or runs[0].path / PAGES
     page = write_page(folder, runs, comparison=report, gate=verdict)
     if verdict:
         click.echo(verdict.line)

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from agentbench.core.canonical import Json, canonical, sha256_hex
 from agentbench.core.errors import InputError, RecordError
+from agentbench.core.regular_file import open_regular
 from agentbench.record.durable import write_atomic
 from agentbench.record.manifest import Manifest, write_manifest
 from agentbench.trace.blobs import BlobStore
@@ -47,6 +48,8 @@ NOT_EVIDENCE = frozenset({WORKSPACE})
 
 _TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _CHUNK = 1 << 20
+MAX_CONTENT = 1024**3
+"""Files that are read as a whole are much smaller."""
 
 
 def task_dir_name(task_id: str, repeat: int, attempt: int) -> str:
@@ -225,7 +228,7 @@ def hash_file(path: Path, *, durable: bool = False) -> tuple[str, int]:
     state = hashlib.sha256()
     size = 0
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while chunk := file.read(_CHUNK):
                 state.update(chunk)
                 size += len(chunk)
@@ -237,11 +240,16 @@ def hash_file(path: Path, *, durable: bool = False) -> tuple[str, int]:
 
 
 def content(path: Path) -> bytes | None:
-    """Read a regular file; None if it does not exist. Links, pipes and folders are not opened."""
+    """Read a regular file; None if it does not exist. Links, pipes and folders are not opened.
+
+    Raises:
+        RecordError: the file cannot be read, or is larger than `MAX_CONTENT`.
+    """
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             return None
-        return path.read_bytes()
+        with open_regular(path, MAX_CONTENT) as file:
+            return file.read()
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -13,6 +13,7 @@ that.
 
 from __future__ import annotations
 
+import stat
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.record.attempt_audit import SYMLINK, AttemptAudit, AuditTerms, Recompute, audit_attempt
 from agentbench.record.attempt_folder import EVENTS, content
 from agentbench.record.kept_rules import RULES, kept_rules, name_matches_content
-from agentbench.record.naming import ATTEMPTS, RUN_JSON, SIGNATURES
+from agentbench.record.naming import ADJUDICATIONS, ATTEMPTS, PAGES, REPORT, RUN_JSON, SIGNATURES
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
 from agentbench.trace.chain import BadLine, Line
 from agentbench.trace.events import (
@@ -41,6 +42,8 @@ from agentbench.trace.events import (
 )
 from agentbench.trace.verify import ChainReport, Kind, Problem, check_chain
 
+FOLDERS = frozenset({"tasks", RULES, PAGES})
+FILES = frozenset({RUN_JSON, ATTEMPTS, EVENTS, REPORT, ADJUDICATIONS}) | SIGNATURES
 RULES_CPU_SEC = 60
 """CPU time for stored rules of other versions, and one more second for every attempt."""
 Decision = Literal["verified", "altered", "incomplete"]
@@ -132,7 +135,7 @@ class _RunAuditor:
         if not (self.path / EVENTS).is_file():
             self._problem("removed", EVENTS, "the run's log is missing")
             return self._report("")
-        self._check_links()
+        self._check_types()
         log = _read_run_log(self.path)
         self._count(log.chain)
         self._check_run_json(log)
@@ -193,11 +196,20 @@ class _RunAuditor:
         self.counts["events"] += chain.events
         self.counts["bytes"] += chain.size
 
-    def _check_links(self) -> None:
-        """Report symbolic links in the run directory itself. Their targets could be changed without changing the run."""
+    def _check_types(self) -> None:
+        """Report links, pipes and devices in the run directory itself, and files and folders in place of each other.
+
+        The target of a link could be changed without changing the run.
+        """
         for entry in sorted(self.path.iterdir()):
-            if entry.is_symlink():
+            mode = entry.lstat().st_mode
+            if stat.S_ISLNK(mode):
                 self._problem("changed", entry.name, SYMLINK)
+            elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                self._problem("changed", entry.name, "is neither a file nor a folder")
+            elif entry.name in FOLDERS | FILES and stat.S_ISDIR(mode) != (entry.name in FOLDERS):
+                kind = "folder" if entry.name in FOLDERS else "file"
+                self._problem("changed", entry.name, f"is not a {kind}")
 
     def _check_run_json(self, log: _RunLog) -> None:
         data = content(self.path / RUN_JSON)

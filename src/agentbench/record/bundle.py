@@ -20,12 +20,12 @@ from typing import IO, Protocol, cast
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.text import printable
 from agentbench.record.attempt_folder import WORKSPACE
-from agentbench.record.naming import RUN_JSON
+from agentbench.record.naming import PAGES, RUN_JSON
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 """First bytes of a Zstandard frame."""
-LEFT_OUT = frozenset({"report"})
-"""Pages of `ab report`, which can be made again from the run."""
+LEFT_OUT = frozenset({PAGES})
+"""Pages can be made again from the run."""
 LEVEL = 9
 MAX_FILES = 500_000
 MAX_BYTES = 64 * 1024**3

@@ -8,10 +8,14 @@ from datetime import datetime
 from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
+from agentbench.core.regular_file import open_regular
 
 RUN_JSON = "run.json"
 ATTEMPTS = "attempts.jsonl"
 REPORT = "report_summary.md"
+PAGES = "report"
+"""Folder of the pages that `ab report` writes."""
+ADJUDICATIONS = "adjudications.jsonl"
 SIGNATURE = "signature.dsse.json"
 RETENTION_SIGNATURE = "retention.dsse.json"
 """Signature over a run that was reduced after it was signed."""
@@ -27,7 +31,7 @@ def read_run_json(run: Path) -> bytes:
     Raises:
         OSError: it cannot be read, or is too large.
     """
-    with (run / RUN_JSON).open("rb") as file:
+    with open_regular(run / RUN_JSON) as file:
         data = file.read(MAX_RUN_JSON + 1)
     if len(data) > MAX_RUN_JSON:
         raise OSError(errno.EFBIG, f"larger than {MAX_RUN_JSON} bytes", str(run / RUN_JSON))

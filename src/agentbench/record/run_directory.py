@@ -23,6 +23,7 @@ from agentbench.core.atomic_file import sync_folder
 from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, parse_strict, sha256_hex
 from agentbench.core.errors import AgentBenchError, InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
+from agentbench.core.regular_file import open_regular
 from agentbench.record.attempt_folder import EVENTS, AttemptFolder, task_dir_name
 from agentbench.record.durable import append_line, drop_torn_line, write_atomic
 from agentbench.record.manifest import indented_json
@@ -184,7 +185,7 @@ class RunDirectory:
             RecordError: a line is not a record.
         """
         try:
-            with (self.path / ATTEMPTS).open("rb") as file:
+            with open_regular(self.path / ATTEMPTS) as file:
                 for number, raw in enumerate(file, start=1):
                     if not raw.endswith(b"\n"):
                         return

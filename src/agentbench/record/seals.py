@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from agentbench.core.canonical import CanonicalError, canonical, parse_canonical, sha256_hex
 from agentbench.core.errors import RecordError
+from agentbench.core.regular_file import open_regular
 from agentbench.record.attempt_folder import EVENTS, content
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord
@@ -121,7 +122,7 @@ def read_seals(folder: Path) -> SealCheck:
     reader = _ChainReader(folder)
     broken, head = None, GENESIS
     try:
-        with (folder / EVENTS).open("rb") as file:
+        with open_regular(folder / EVENTS) as file:
             for count, raw in enumerate(file, start=1):
                 if not raw.endswith(b"\n"):
                     break
@@ -185,7 +186,7 @@ def altered_records(folder: Path) -> tuple[AlteredRecord, ...]:
     seals = read_seals(folder)
     malformed = []
     try:
-        with (folder / ATTEMPTS).open("rb") as file:
+        with open_regular(folder / ATTEMPTS) as file:
             for number, raw in enumerate(file, start=1):
                 if not raw.endswith(b"\n"):
                     break

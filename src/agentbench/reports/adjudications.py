@@ -19,12 +19,13 @@ from agentbench.core.canonical import CanonicalError, canonical, parse_canonical
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.core.reasons import Reason
+from agentbench.core.regular_file import open_regular
 from agentbench.record.durable import append_line, drop_torn_line
+from agentbench.record.naming import ADJUDICATIONS
 from agentbench.record.schema import AttemptRecord, Part, Tag
 from agentbench.statistics.error_rates import Case
 from agentbench.verdict.taxonomy import taxonomy
 
-FILE = "adjudications.jsonl"
 MAX_NOTE = 10_000
 UNDECIDED = "evaluation_error"
 """The category of gates without a decision. It says nothing about the patch, so it is never the default for a defect."""
@@ -107,8 +108,8 @@ def adjudicate(folder: Path, record: AttemptRecord, finding: Finding) -> Adjudic
         raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     except CanonicalError as error:
         raise InputError(f"invalid text in the note or a name: {error}") from None
-    drop_torn_line(folder / FILE)
-    append_line(folder / FILE, line)
+    drop_torn_line(folder / ADJUDICATIONS)
+    append_line(folder / ADJUDICATIONS, line)
     return adjudication
 
 
@@ -140,9 +141,10 @@ def read_adjudications(folder: Path) -> tuple[Adjudication, ...]:
         InputError: a line is not an adjudication.
     """
     latest: dict[tuple[str, str], Adjudication] = {}
-    path = folder / FILE
+    path = folder / ADJUDICATIONS
     try:
-        data = path.read_bytes()
+        with open_regular(path) as file:
+            data = file.read()
     except FileNotFoundError:
         return ()
     except OSError as error:

@@ -16,6 +16,7 @@ from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, ValidationErr
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Assurance, InvalidCause, Outcome, Reason, RunStatus
+from agentbench.core.regular_file import open_regular
 from agentbench.record.naming import ATTEMPTS
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord, parse_record
 from agentbench.record.seals import SealCheck, read_seals
@@ -223,7 +224,7 @@ def read_rows(folder: Path) -> Records:
     gc_enabled = gc.isenabled()
     gc.disable()
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return _rows(file, path, seals)
     except FileNotFoundError:
         return Records((), 0, seals)
@@ -294,7 +295,7 @@ def read_records(folder: Path, rows: Sequence[Row]) -> Iterator[AttemptRecord]:
     """
     path = folder / ATTEMPTS
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for row in rows:
                 file.seek(row.offset)
                 yield parse_record(file.read(row.length))

@@ -81,8 +81,10 @@ def read_envelope(data: bytes, payload_type: str) -> Envelope:
     if value.get("payloadType") != payload_type:
         raise BadEnvelope(f"has payloadType {value.get('payloadType')!r}, expected {payload_type!r}")
     signatures = value.get("signatures")
-    if not isinstance(signatures, list) or not 0 < len(signatures) <= MAX_SIGNATURES:
+    if not isinstance(signatures, list) or not signatures:
         raise BadEnvelope("has no signatures")
+    if len(signatures) > MAX_SIGNATURES:
+        raise BadEnvelope(f"has more than {MAX_SIGNATURES} signatures")
     return Envelope(payload_type, _decoded(value.get("payload")), tuple(map(_signature, signatures)))
 
 

@@ -218,12 +218,11 @@ def check_signature(run: Path, trust: Trust | None) -> SignatureCheck:
 
 
 def verify_signature(run: Path, trust: Trust | None) -> SignatureCheck:
-    """Compare all files of a run with its signature. Those of attempts are covered only if `verify_run` found no problem.
-
-    Raises:
-        RecordError: a file cannot be read.
-    """
-    check = _check(run, trust)
+    """Compare all files of a run with its signature. Those of attempts are covered only if `verify_run` found no problem."""
+    try:
+        check = _check(run, trust)
+    except RecordError as error:
+        return _altered(_problem("changed", run.name, error.message))
     added = tuple(_added_files(run, check.statement)) if check.statement else ()
     if not check.ok or not added:
         return check
@@ -307,8 +306,7 @@ def _check(run: Path, trust: Trust | None) -> SignatureCheck:
     try:
         signed = _read(run, SIGNATURE)
     except InputError as error:
-        problem = _problem("changed", SIGNATURE, error.message)
-        return SignatureCheck(State.ALTERED, str(problem), problems=(problem,))
+        return _altered(_problem("changed", SIGNATURE, error.message))
     if signed is None:
         why = f"{SIGNATURE} is missing"
         return SignatureCheck(State.UNSIGNED, why, problems=(_problem("missing", SIGNATURE, "the run is not signed"),))
@@ -336,7 +334,7 @@ def _check_no_reduction(run: Path, base: SignatureCheck) -> SignatureCheck:
     if not os.path.lexists(run / RETENTION_SIGNATURE):
         return base
     problem = _problem("appended", RETENTION_SIGNATURE, "no evidence was deleted after the run was signed; remove it")
-    return replace(base, state=State.ALTERED, why=str(problem), problems=(problem,))
+    return _altered(problem, base)
 
 
 def _check_reduction(run: Path, trust: Trust | None, base: SignatureCheck) -> SignatureCheck:
@@ -344,8 +342,7 @@ def _check_reduction(run: Path, trust: Trust | None, base: SignatureCheck) -> Si
     try:
         signed = _read(run, RETENTION_SIGNATURE)
     except InputError as error:
-        problem = _problem("changed", RETENTION_SIGNATURE, error.message)
-        return replace(base, state=State.ALTERED, why=str(problem), problems=(problem,))
+        return _altered(_problem("changed", RETENTION_SIGNATURE, error.message), base)
     followed = _follow(run, signed) if signed else None
     if signed is None or followed is None or followed.altered or followed.later:
         why = "evidence was deleted after the run was signed, and no signature covers that; `ab sign` adds one"
@@ -354,6 +351,10 @@ def _check_reduction(run: Path, trust: Trust | None, base: SignatureCheck) -> Si
     if objection:
         return _untrusted(base, RETENTION_SIGNATURE, objection)
     return replace(base, reduced_by=signer)
+
+
+def _altered(problem: Problem, base: SignatureCheck = SignatureCheck(State.ALTERED)) -> SignatureCheck:  # noqa: B008 - frozen
+    return replace(base, state=State.ALTERED, why=str(problem), problems=(problem,))
 
 
 def _untrusted(base: SignatureCheck, name: str, objection: str) -> SignatureCheck:
@@ -384,9 +385,13 @@ def _read(run: Path, name: str) -> _Signed | None:
         return None
     try:
         envelope = read_envelope(data, PAYLOAD_TYPE)
-        return _Signed(envelope, read_statement(envelope.payload))
+        signed = _Signed(envelope, read_statement(envelope.payload))
     except (BadEnvelope, BadStatement) as error:
         raise InputError(str(error)) from None
+    if envelope.encoded() != data:
+        # No signature covers further members and spaces, but readers could take them for a part of the statement.
+        raise InputError("has other bytes than `ab sign` writes")
+    return signed
 
 
 def _follow(run: Path, signed: _Signed) -> _Followed:

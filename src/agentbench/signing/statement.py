@@ -21,7 +21,7 @@ from agentbench.core.ids import now_iso
 from agentbench.core.reasons import RunStatus
 from agentbench.record.attempt_folder import EVENTS, FILES, RECORD, hash_file
 from agentbench.record.kept_rules import RULES
-from agentbench.record.naming import SIGNATURES
+from agentbench.record.naming import ADJUDICATIONS, PAGES, SIGNATURES
 from agentbench.record.run_directory import RunDirectory
 from agentbench.trace.events import AttemptSealed, RunReduced
 from agentbench.trace.log import read_events, tail
@@ -33,7 +33,7 @@ HEAD = f"{EVENTS}#head"
 REGISTRATION = "registration:"
 """Prefix of the subject that names a registration, which is not part of the run directory."""
 
-LATER = frozenset({"report", "adjudications.jsonl"})
+LATER = frozenset({PAGES, ADJUDICATIONS})
 """Names that `ab report` and `ab adjudicate` add to a finished run. No signature covers them."""
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import RecordError
+from agentbench.core.regular_file import open_regular
 from agentbench.trace.chain import GENESIS, BadLine, Line, read_line
 from agentbench.trace.events import AttemptClosed, AttemptOpened
 
@@ -72,7 +73,7 @@ def check_chain(path: Path, *, name: str = "", watch: Watch | None = None) -> Ch
     checker = _ChainChecker(path, name or path.name, watch)
     torn = 0
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for raw in file:
                 if not raw.endswith(b"\n"):
                     torn = len(raw)
@@ -164,7 +165,7 @@ def verify_log(path: Path, *, name: str = "", watch: Watch | None = None) -> Log
 
 def _occurs_later(path: Path, seq: int) -> bool:
     mark = b'","seq":%d,"t":' % seq
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return any(mark in raw for number, raw in enumerate(file, start=1) if number > seq)
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentbench.core.errors import InputError
+from agentbench.record.naming import ADJUDICATIONS
 from agentbench.record.schema import AttemptRecord
-from agentbench.reports.adjudications import FILE as ADJUDICATIONS
 from agentbench.reports.html.detail import Trace, detail, trace_parts
 from agentbench.reports.html.page import page_data
 from agentbench.reports.paired import compare_sides

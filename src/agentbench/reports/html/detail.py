@@ -11,6 +11,7 @@ import yaml
 
 from agentbench.core.canonical import Json
 from agentbench.core.reasons import Outcome
+from agentbench.core.regular_file import open_regular
 from agentbench.core.text import without_terminal_codes
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.schema import AttemptRecord
@@ -133,7 +134,7 @@ def _read(folder: Path, name: str, max_bytes: int, *, end: bool = False) -> tupl
     try:
         if path is None or not path.is_file():
             return None
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - max_bytes) if end else 0)
             return file.read(max_bytes).decode(errors="replace"), size
@@ -153,7 +154,7 @@ def trace_parts(record: AttemptRecord, folder: Path, trace: Trace) -> Iterator[s
     part: list[str] = []
     size = 0
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for raw in file:
                 if not raw.endswith(b"\n"):
                     break
