@@ -70,6 +70,13 @@ def test_run_with_other_links_is_not_exported(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
+def sparse(name: str, size: int) -> tuple[tarfile.TarInfo, bytes]:
+    """Return a member of one byte that is unpacked to `size` bytes."""
+    info, data = member(name, b"x")
+    info.pax_headers = {"GNU.sparse.size": str(size), "GNU.sparse.map": "0,1", "GNU.sparse.numblocks": "1"}
+    return info, data
+
+
 HOSTILE: dict[str, tuple[tuple[tarfile.TarInfo, bytes], ...]] = {
     "parent": (member("run/../../evil", b"x"),),
     "leading parent": (member("../evil", b"x"),),
@@ -92,6 +99,7 @@ HOSTILE: dict[str, tuple[tuple[tarfile.TarInfo, bytes], ...]] = {
     "hard link": (member("run/evil", kind=tarfile.LNKTYPE, link="run/run.json"),),
     "device": (member("run/evil", kind=tarfile.CHRTYPE),),
     "pipe": (member("run/evil", kind=tarfile.FIFOTYPE),),
+    "sparse file": (sparse("run/evil", 3 * 1024**3),),
     "duplicate": (member("run/run.json", b"[]"),),
     "below a file": (member("run/run.json/evil", b"x"),),
     "below a link": (

@@ -213,6 +213,31 @@ def test_second_key_does_not_sign_false_claims(tmp_path: Path, ada: SigningKey, 
     assert state(run, ada) is State.VALID
 
 
+def test_trusted_signer_cannot_claim_another_result_than_the_run(tmp_path: Path, ada: SigningKey) -> None:
+    from agentbench.signing.envelope import seal
+    from agentbench.signing.run_signature import verify_signature
+    from agentbench.signing.statement import PAYLOAD_TYPE, describe_run
+
+    run = whole_run(tmp_path)
+    true = describe_run(run)
+    trust = read_trust(ada.public.text, Path())
+    value = json.loads(true)
+    head = value["subject"][0]["digest"]["sha256"].encode()
+    false = {
+        "verdicts in the statement": true.replace(b'"passed":1', b'"passed":2'),
+        "suite in the statement": true.replace(b'"suite":"demo"', b'"suite":"other"'),
+        "contracts in the statement": true.replace(b'"contracts":{', b'"contracts":{"easy":"sha256:0",'),
+        "head of the chain": true.replace(b'{"digest":{"sha256":"' + head, b'{"digest":{"sha256":"' + b"0" * 64),
+        "a subject twice": json.dumps({**value, "subject": [*value["subject"], value["subject"][-1]]}).encode(),
+    }
+    for why, payload in false.items():
+        assert payload != true
+        (run / "signature.dsse.json").write_bytes(seal(PAYLOAD_TYPE, payload, [ada]).encoded())
+        check = verify_signature(run, trust)
+        assert check.state is State.ALTERED
+        assert why in check.problems[0].message
+
+
 def test_signature_of_a_deletion_that_did_not_happen_is_reported(tmp_path: Path, ada: SigningKey) -> None:
     path = whole_run(tmp_path)
     sign_run(path, ada)

@@ -211,6 +211,12 @@ def test_files_beside_attempts_are_detected(signed: Path, trust: Trust) -> None:
     assert check.problems[0].place == "tasks/toy/repo"
 
 
+def test_empty_folders_in_attempts_are_detected(signed: Path) -> None:
+    (signed / "tasks/toy/logs/PASSED").mkdir()
+    (problem,) = verify_run(signed, recompute=recompute).problems
+    assert problem.place == "tasks/toy/logs/PASSED"
+
+
 def test_reports_and_adjudications_may_be_added_and_are_listed(signed: Path, trust: Trust) -> None:
     (signed / "report").mkdir()
     (signed / "adjudications.jsonl").write_text("")

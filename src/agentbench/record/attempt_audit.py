@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from agentbench.core.canonical import CanonicalError, Json, parse_canonical, sha256_hex
 from agentbench.core.cpu_budget import CpuBudget, CpuBudgetSpent
@@ -29,13 +29,16 @@ from agentbench.core.errors import RecordError
 from agentbench.core.reasons import RunStatus
 from agentbench.policy.monitor_rules import RuleSet, published_rules
 from agentbench.record.attempt_folder import (
+    BLOBS,
     EVENTS,
     FILES,
     MANIFEST,
+    SUBFOLDERS,
     WORKSPACE,
     WORKSPACE_LIST,
     content,
     evidence_files,
+    evidence_folders,
     hash_file,
 )
 from agentbench.record.manifest import Manifest, read_manifest
@@ -250,6 +253,10 @@ class _AttemptAuditor:
                 self.report("appended", name, "the file was added after the attempt was sealed")
             elif hash_file(self.folder / present[name])[0] != listed[name]:
                 self.report("changed", name, "the content differs from what was sealed")
+        folders = {*SUBFOLDERS, BLOBS, *(str(parent) for name in listed for parent in PurePosixPath(name).parents)}
+        for name in map(valid_utf8, evidence_folders(self.folder)):
+            if name not in folders:
+                self.report("appended", name, "the folder was added after the attempt was sealed")
 
     def _check_workspace(self) -> None:
         """Compare the kept copy of the workspace with its digest. A folder that the attempt did not keep is not evidence."""

@@ -42,6 +42,7 @@ RECORD = "meta/record.json"
 FILES = "meta/files.json"
 ORIGINALS = "meta/originals.json"
 SUBFOLDERS = ("logs", "agent", "diffs", "meta")
+BLOBS = "blobs"
 WORKSPACE = "repo"
 WORKSPACE_LIST = "meta/workspace.json"
 NOT_EVIDENCE = frozenset({WORKSPACE})
@@ -122,7 +123,7 @@ class AttemptFolder:
         return log
 
     def blobs(self) -> BlobStore:
-        return BlobStore(self.path / "blobs", redact=self.redact, originals=self.originals)
+        return BlobStore(self.path / BLOBS, redact=self.redact, originals=self.originals)
 
     def write(self, name: str, data: bytes | str) -> str:
         """Write one file with secrets redacted, and return its path relative to the run directory.
@@ -217,6 +218,14 @@ def evidence_files(folder: Path) -> Iterator[str]:
             if not (Path(base) / name).is_file() or (Path(base) / name).is_symlink():
                 raise RecordError(f"{Path(base) / name} is neither a file nor a folder")
             yield relative
+
+
+def evidence_folders(folder: Path) -> Iterator[str]:
+    """Yield the folders inside an attempt's folder, without a kept workspace."""
+    for base, folders, _files in os.walk(folder, onerror=_raise):
+        inside = Path(base).relative_to(folder)
+        folders[:] = sorted(name for name in folders if (inside / name).as_posix() not in NOT_EVIDENCE)
+        yield from ((inside / name).as_posix() for name in folders)
 
 
 def hash_file(path: Path, *, durable: bool = False) -> tuple[str, int]:

@@ -226,9 +226,10 @@ class _Unpacker:
         if member.issym():
             self._link(name, member.linkname)
             return
-        source = tar.extractfile(member) if member.isreg() else None
+        # The zeros of a sparse file are not in the bundle, so no limit would count them.
+        source = tar.extractfile(member) if member.isreg() and not member.issparse() else None
         if source is None:
-            kind = "a hard link" if member.islnk() else "not a file"
+            kind = "a hard link" if member.islnk() else "a sparse file" if member.issparse() else "not a file"
             raise _Refused(f"{printable(member.name)} is {kind}")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(target, flags, 0o755 if member.mode & stat.S_IXUSR else 0o644)

@@ -29,6 +29,7 @@ from agentbench.record.retention import closing_time
 from agentbench.signing.envelope import BadEnvelope, Envelope, read_envelope, seal
 from agentbench.signing.keys import SigningKey
 from agentbench.signing.statement import (
+    HEAD,
     LATER,
     PAYLOAD_TYPE,
     BadStatement,
@@ -36,6 +37,7 @@ from agentbench.signing.statement import (
     describe_run,
     read_statement,
     registration_subject,
+    summarise,
 )
 from agentbench.signing.trust import Trust
 from agentbench.trace.chain import BadLine, read_line
@@ -223,10 +225,10 @@ def verify_signature(run: Path, trust: Trust | None) -> SignatureCheck:
         check = _check(run, trust)
     except RecordError as error:
         return _altered(_problem("changed", run.name, error.message))
-    added = tuple(_added_files(run, check.statement)) if check.statement else ()
-    if not check.ok or not added:
+    if not check.ok or check.statement is None:
         return check
-    return replace(check, state=State.ALTERED, why=str(added[0]), problems=added)
+    problems = (*_added_files(run, check.statement), *_false_claims(run, check.statement))
+    return replace(check, state=State.ALTERED, why=str(problems[0]), problems=problems) if problems else check
 
 
 def _same_statement(run: Path, name: str, signed: _Signed, registration: Path | None) -> bytes:
@@ -433,6 +435,24 @@ def _added_files(run: Path, statement: Statement) -> Iterator[Problem]:
     for folder in sorted((run / "tasks").iterdir()) if (run / "tasks").is_dir() else ():
         if (folder / WORKSPACE).exists() and not (folder / WORKSPACE_LIST).exists():
             yield _problem("appended", f"tasks/{folder.name}/{WORKSPACE}", "was added after the run was signed")
+
+
+def _false_claims(run: Path, statement: Statement) -> Iterator[Problem]:
+    """Yield what the statement says about the run and the run does not. Other tools may read nothing else."""
+    heads = [subject.digest for subject in statement.subject if subject.name == HEAD]
+    if heads != [{"sha256": statement.predicate.chain.head.removeprefix("sha256:")}]:
+        yield _problem("inconsistent", SIGNATURE, f"{HEAD} is not the head of the chain that was signed")
+    names = [subject.name for subject in statement.subject]
+    if len(set(names)) != len(names):
+        yield _problem("inconsistent", SIGNATURE, "the statement names a subject twice")
+    try:
+        summary = summarise(run)
+    except (InputError, RecordError) as error:
+        yield _problem("changed", run.name, error.message)
+        return
+    for name, value in summary.items():
+        if getattr(statement.predicate, name) != value:
+            yield _problem("inconsistent", SIGNATURE, f"{name} in the statement is not that of the run")
 
 
 def _later_files(run: Path) -> tuple[str, ...]:

@@ -113,22 +113,16 @@ def describe_run(
         InputError: `registration` cannot be read.
         RecordError: the run cannot be read.
     """
-    opened = RunDirectory.open(run)
     last = tail(run / EVENTS)
     subjects = {name: hash_file(run / name)[0] for name in covered_files(run)}
     registered = registration_subject(registration) if registration else None
     predicate = Predicate(
-        run_id=opened.run_id,
-        study_id=opened.study_id,
-        suite=str(opened.meta.get("suite", "")),
-        variant=str(opened.meta.get("variant", "")),
-        harness_version=str(opened.meta.get("harness_version", "")),
         signed_with=signed_with or agentbench.__version__,
         signed_at=signed_at or now_iso(),
         chain=Chain(head=last.head, events=last.count, bytes=last.size),
         reduced=next(read_events(run / EVENTS, types={RunReduced.type}), None) is not None,
         registration=registered,
-        **_summary(opened),
+        **summarise(run),
     )
     listed = [Subject(name=HEAD, digest={"sha256": last.head.removeprefix("sha256:")})]
     listed += [Subject(name=name, digest={"sha256": sha256}) for name, sha256 in sorted(subjects.items())]
@@ -168,13 +162,25 @@ def covered_files(run: Path) -> Iterator[str]:
             yield f"{event.payload.task_dir}/{FILES}"
 
 
-class _Summary(TypedDict):
+class Summary(TypedDict):
+    """The members of the predicate that follow from `run.json` and the records alone."""
+
+    run_id: str
+    study_id: str
+    suite: str
+    variant: str
+    harness_version: str
     config_classes: tuple[str, ...]
     contracts: dict[str, str]
     verdicts: Verdicts
 
 
-def _summary(run: RunDirectory) -> _Summary:
+def summarise(path: Path) -> Summary:
+    """
+    Raises:
+        InputError, RecordError: the run cannot be read.
+    """
+    run = RunDirectory.open(path)
     classes: set[str] = set()
     contracts: dict[str, str] = {}
     reasons: Counter[str] = Counter()
@@ -188,7 +194,16 @@ def _summary(run: RunDirectory) -> _Summary:
         if record.result.failure_reason is not None:
             reasons[record.result.failure_reason] += 1
     verdicts = Verdicts(attempts=attempts, passed=passed, invalid=invalid, reasons=dict(sorted(reasons.items())))
-    return {"config_classes": tuple(sorted(classes)), "contracts": contracts, "verdicts": verdicts}
+    return {
+        "run_id": run.run_id,
+        "study_id": run.study_id,
+        "suite": str(run.meta.get("suite", "")),
+        "variant": str(run.meta.get("variant", "")),
+        "harness_version": str(run.meta.get("harness_version", "")),
+        "config_classes": tuple(sorted(classes)),
+        "contracts": contracts,
+        "verdicts": verdicts,
+    }
 
 
 def registration_subject(path: Path) -> Subject:
