@@ -50,7 +50,16 @@ def test_mistakes_are_reported_with_their_place(tmp_path: Path, keys: Path, ada:
     trust.write_text(f"keys:\n  - name: Ada\n    key: {ada.public.text}\n    valid_untill: 2030-01-01\n")
     with pytest.raises(ContractError) as refused:
         read_trust(str(trust), keys)
-    assert refused.value.problems[0].startswith(f"{trust}:4: keys[0].valid_untill: unknown key")
+    (problem,) = refused.value.problems
+    assert problem.startswith(f"{trust}:4: keys[0].valid_untill: unknown key")
+    trust.write_text("keys: []\n")
+    with pytest.raises(ContractError) as refused:
+        read_trust(str(trust), keys)
+    assert refused.value.problems == (f"{trust}:1: keys: expected at least 1; got an empty list",)
+    days = "valid_from: 2026-02-01, valid_until: 2026-01-01"
+    trust.write_text(f"keys:\n  - {{name: Ada, key: {ada.public.text}, {days}}}\n")
+    with pytest.raises(InputError, match=r"key 1 \(Ada\): valid_until is before valid_from"):
+        read_trust(str(trust), keys)
     trust.write_text("keys:\n  - {name: Ada, key: ssh-ed25519 AAAA}\n")
     with pytest.raises(InputError, match=r"key 1 \(Ada\): not a public key"):
         read_trust(str(trust), keys)

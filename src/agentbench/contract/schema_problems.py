@@ -93,7 +93,7 @@ def _problems(document: Document, model: type[BaseModel], details: list[ErrorDet
     reported = set(_misspelt(document, model, details))
     for detail in details:
         path, place = _locate(document.value, detail["loc"])
-        if place == "other":
+        if place == "other" or _is_consequence(document, path, detail):
             continue
         if place == "union":
             if path not in reported:
@@ -139,6 +139,12 @@ def _locate(root: dict[str, Value], loc: tuple[int | str, ...]) -> tuple[KeyPath
     return path, ""
 
 
+def _is_consequence(document: Document, path: KeyPath, detail: ErrorDetails) -> bool:
+    """Return whether a list is called too short only because entries of it are invalid."""
+    value = document.at(path)
+    return detail["type"] == "too_short" and isinstance(value, list) and len(value) >= detail["ctx"]["min_length"]
+
+
 def _is_member(part: str, path: KeyPath) -> bool:
     return bool(path) and path[-1] in _UNION_WORDS and (part == "Repo" or part.startswith(("literal[", "tuple[")))
 
@@ -170,6 +176,8 @@ def expected(detail: ErrorDetails) -> str:
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
         return f"{words} {context.get(name):g}"
+    if kind == "too_short":
+        return f"at least {context.get('min_length')}"
     return _KINDS.get(kind, detail["msg"].removeprefix("Input should be ").lower())
 
 
@@ -226,7 +234,7 @@ def show(value: Value) -> str:
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
-        return "a list"
+        return "a list" if value else "an empty list"
     text = json.dumps(value, ensure_ascii=True)
     return text if len(text) <= 60 else text[:57] + "…"
 

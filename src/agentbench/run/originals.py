@@ -72,7 +72,7 @@ class OriginalsReader:
         try:
             identity = store.identity(unlock)
         except WrongKey as error:
-            refuse(store, access, error.message, remedy="use the key of a recipient; see `evidence` in run.json")
+            refuse(store, access, error.message, remedy="use the key of a recipient; `ab vault log` says who they are")
         except (Unreadable, RecordError) as error:
             log(store, access, "refused", why=error.message)
             raise AlteredOriginal(f"{store.folder}/key.age: {error.message}") from None

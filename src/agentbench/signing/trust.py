@@ -159,6 +159,8 @@ def _named_key(name: str, folder: Path) -> StoredKey:
 
 
 def _entry(path: Path, number: int, entry: TrustedKey) -> tuple[PublicKey, TrustedKey]:
+    if entry.valid_from and entry.valid_until and entry.valid_from > entry.valid_until:
+        raise InputError(f"{path}: key {number} ({entry.name}): valid_until is before valid_from")
     try:
         return parse_public(entry.key.encode(), entry.name), entry
     except InputError as error:
