@@ -375,7 +375,7 @@ def test_run_verifies_and_replays_without_the_store(ab: Ab, kept: Path, key: tup
     shutil.rmtree(kept.parent / ".vault")
     verified = ab("verify", kept)
     assert verified.code == 0
-    assert "the restricted store with the originals is not at" in verified.stdout
+    assert "the restricted store with the originals is neither beside the run nor at $AB_VAULT" in verified.stdout
     assert ab("replay", kept).code == 0
     ran = get(ab, kept, "--file", "diffs/final.patch", "--key", key[0])
     assert (ran.code, "has no originals of this run" in ran.stderr) == (2, True)

@@ -113,8 +113,7 @@ def test_other_kinds_of_keys_in_the_folder_are_left_out(keys: Path) -> None:
     assert [key.public.name for key in stored_keys(keys)] == ["ada"]
     with pytest.raises(InputError, match="not an Ed25519 key"):
         load_signing_key("vault", keys)
-    (keys / "ada.pub").chmod(0o600)
-    with pytest.raises(InputError, match="not a private key"):
+    with pytest.raises(InputError, match=r"ada\.pub is a public key"):
         load_signing_key(str(keys / "ada.pub"), keys)
 
 

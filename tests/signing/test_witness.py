@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -55,7 +57,9 @@ def test_missing_and_altered_runs_are_found(
     assert signed.exit_code == 0, signed.output
     check = ["--signed-by", "ada", "--witness", str(place)]
     complete = CliRunner().invoke(verify, [str(runs), *check])
-    assert complete.output == "VERIFIED: 3 runs, 3 entries in the witness log, none missing\n"
+    assert complete.output.startswith(
+        "VERIFIED: 3 runs, 3 entries in the witness log, none missing\n  head of the witness log"
+    )
     assert CliRunner().invoke(verify, [str(paths[0]), *check]).exit_code == 0
 
     shutil.rmtree(paths[1])
@@ -143,12 +147,30 @@ def test_verify_without_signed_by_uses_the_trust_file_for_the_log(
         assert "not authenticated" not in refused.output
 
 
-def test_expected_head_of_a_folder_of_runs_is_a_usage_error(tmp_path: Path, ada: SigningKey) -> None:
-    run, place = whole_run(tmp_path / "runs"), tmp_path / "witness"
-    witness_run(place, run, ada)
-    refused = CliRunner().invoke(verify, [str(run.parent), "--witness", str(place), "--expect-head", "sha256:0"])
-    assert refused.exit_code == 2
-    assert "--expect-head is for one run" in refused.output
+def test_end_of_the_log_is_missed_if_its_head_was_noted(tmp_path: Path, ada: SigningKey) -> None:
+    first, second = (whole_run(tmp_path / "runs") for _ in range(2))
+    log = tmp_path / "witness/witness.jsonl"
+    check = [str(tmp_path / "runs"), "--witness", str(log.parent), "--signed-by", ada.public.text]
+    heads = []
+    for run in (first, second):
+        sign_run(run, ada)
+        witness_run(log.parent, run, ada)
+        heads.append(json.loads(CliRunner().invoke(verify, [*check, "--json"]).output)["witness_head"])
+    # A log that has grown still contains the earlier head.
+    assert CliRunner().invoke(verify, [*check, "--expect-head", heads[0]]).exit_code == 0
+    shutil.rmtree(second)
+    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
+    assert CliRunner().invoke(verify, check).exit_code == 0
+    done = CliRunner().invoke(verify, [*check, "--expect-head", heads[1]])
+    assert done.exit_code == 1
+    assert done.output.startswith(f"ALTERED removed: witness.jsonl: has no line with the digest {heads[1]}: its end")
+
+
+def test_pipe_in_place_of_the_log_is_reported(tmp_path: Path, keys: Path) -> None:
+    os.mkfifo(tmp_path / "witness.jsonl")
+    refused = CliRunner().invoke(verify, [str(tmp_path), "--witness", str(tmp_path)]).exception
+    assert isinstance(refused, InputError)
+    assert "not a regular file" in refused.message
 
 
 def test_empty_folder_and_empty_log_are_nothing_to_verify(tmp_path: Path, keys: Path) -> None:
@@ -247,7 +269,8 @@ def test_bundles_of_a_folder_are_verified_and_copies_count_once(tmp_path: Path, 
     shutil.rmtree(paths[0])
     (runs / "notes.txt").write_text("not a run")
     check = [str(runs), "--signed-by", "ada", "--witness", str(place)]
-    assert CliRunner().invoke(verify, check).output == "VERIFIED: 2 runs, 2 entries in the witness log, none missing\n"
+    first_line = CliRunner().invoke(verify, check).output.splitlines()[0]
+    assert first_line == "VERIFIED: 2 runs, 2 entries in the witness log, none missing"
 
     shutil.copytree(paths[1], runs / "copy")
     write_bundle(paths[1], runs / "second.tar.zst")

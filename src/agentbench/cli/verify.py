@@ -39,7 +39,11 @@ that could not be recomputed and files that no hash chain covers.
 
 @click.command(epilog=EPILOG)
 @click.argument("run", type=RUN_OR_BUNDLE, required=False)
-@click.option("--expect-head", metavar="DIGEST", help="Expected head of the run's hash chain.")
+@click.option(
+    "--expect-head",
+    metavar="DIGEST",
+    help="Expected head of the run's hash chain; for a folder of runs, a head that the witness log had earlier.",
+)
 @click.option(
     "--signed-by",
     metavar="KEY",
@@ -68,9 +72,9 @@ def command(
     elif witness is not None and (run is None or _is_folder_of_runs(run)):
         from agentbench.cli.verify_runs import verify_runs
 
-        if expect_head is not None:
-            raise click.UsageError("--expect-head is for one run; this is a folder of runs.")
-        text, ok = verify_runs(run, witness, trust, signature_required=required, as_json=as_json)
+        text, ok = verify_runs(
+            run, witness, trust, signature_required=required, expect_head=expect_head, as_json=as_json
+        )
     else:
         verification = verify(
             cast("Path", run), trust, signature_required=required, expect_head=expect_head, witness=witness

@@ -13,7 +13,7 @@ from agentbench.core.text import printable
 from agentbench.record.bundle import open_bundle
 from agentbench.record.find_run import RUNS, bundles, run_directories, run_id
 from agentbench.signing.trust import Trust
-from agentbench.signing.witness import WitnessLog, missing_runs, open_witness, witness_problems
+from agentbench.signing.witness import WitnessLog, cut_off, missing_runs, open_witness, witness_problems
 from agentbench.trace.verify import Problem
 
 
@@ -52,9 +52,17 @@ class _Folder:
 
 
 def verify_runs(
-    folder: Path | None, witness: Path, trust: Trust | None, *, signature_required: bool, as_json: bool
+    folder: Path | None,
+    witness: Path,
+    trust: Trust | None,
+    *,
+    signature_required: bool,
+    expect_head: str | None,
+    as_json: bool,
 ) -> tuple[str, bool]:
     """Return the report, and whether every run verifies and none is missing.
+
+    `expect_head` is a head of the witness log that was noted earlier.
 
     Raises:
         InputError: there are no runs, and the log is empty.
@@ -65,11 +73,12 @@ def verify_runs(
         checked.verify(path, path.name)
     for path in bundles(folder or RUNS):
         checked.verify_bundle(path)
-    if not checked.names and not checked.problems and not log.entries and not log.problem:
+    if not any((checked.names, checked.problems, log.entries, log.problem, expect_head)):
         msg = f"nothing to verify: no runs in {folder or RUNS}, no entries in the witness log {witness}"
         raise InputError(msg, remedy="give the folder that contains the runs")
     problems = [
         *filter(None, [log.problem]),
+        *(cut_off(log, expect_head) if expect_head else ()),
         *missing_runs(log, set(checked.names)),
         *checked.problems,
     ]
@@ -80,6 +89,7 @@ def verify_runs(
             "ok": not problems,
             "runs": len(runs),
             "witness_entries": len(log.entries),
+            "witness_head": log.head,
             "problems": [
                 {"kind": problem.kind, "place": problem.place, "message": problem.message} for problem in problems
             ],
@@ -93,4 +103,5 @@ def verify_runs(
     else:
         lines = [f"VERIFIED: {counts}, none missing"]
     lines += [f"  note: {note}" for note in notes]
+    lines.append(f"  head of the witness log {log.head}")
     return "\n".join(map(printable, lines)), not problems

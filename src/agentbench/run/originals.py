@@ -192,7 +192,9 @@ def store_note(run: Path) -> str:
         return f"originals were destroyed at {end.at} by {end.who} ({end.reason}){restored}"
     if store.exists():
         return f"originals are in the restricted store {store.store}"
-    return f"the restricted store with the originals is not at {store.store}; nothing else depends on it"
+    return (
+        "the restricted store with the originals is neither beside the run nor at $AB_VAULT; nothing else depends on it"
+    )
 
 
 def log(store: RunStore, access: Access, outcome: str, **fields: object) -> None:

@@ -178,8 +178,11 @@ def load_signing_key(text: str, folder: Path, ask: Ask | None = None) -> Signing
     if text.lstrip().startswith(_BEGIN):
         return _private_key(text.strip().encode() + b"\n", SIGNING_KEY, ask)
     path = _named_private(text, folder)
+    data = _read(path)
+    if data.startswith(KEY_TYPE.encode()):
+        raise InputError(f"{path} is a public key", remedy="give the file or the name of the private key")
     _require_private_mode(path)
-    key = _private_key(_read(path), path.name, ask)
+    key = _private_key(data, path.name, ask)
     if path.parent == folder:
         _require_matching_public(path, key)
     return key

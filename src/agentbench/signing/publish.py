@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.record.retention import reduce_run
-from agentbench.signing.keys import SigningKey
+from agentbench.signing.keys import SIGNING_KEY, SigningKey
 from agentbench.signing.run_signature import sign_run
 from agentbench.signing.statement import LATER
 from agentbench.workspace.secrets.scan import RepositorySecrets, scan
@@ -30,7 +30,8 @@ def public_copy(run: Path, folder: Path, key: SigningKey) -> tuple[Path, Reposit
         shutil.copytree(run, copy, symlinks=True, ignore=lambda base, _names: LATER if Path(base) == run else ())
     except (OSError, shutil.Error) as error:
         raise RecordError(f"cannot copy {run}: {error}") from error
-    reduce_run(copy, approved_by=key.public.name, reason=REASON)
+    approver = key.public.key_id if key.public.name == SIGNING_KEY else key.public.name
+    reduce_run(copy, approved_by=approver, reason=REASON)
     sign_run(copy, key)
     return copy, scan(copy)
 

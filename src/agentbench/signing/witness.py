@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -18,6 +18,7 @@ from agentbench.core.canonical import CanonicalError, canonical, parse_strict, s
 from agentbench.core.errors import InputError
 from agentbench.core.file_lock import file_lock
 from agentbench.core.ids import now_iso
+from agentbench.core.regular_file import open_regular
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.durable import append_line, drop_torn_line
 from agentbench.record.find_run import run_id
@@ -57,6 +58,12 @@ class WitnessLog:
 
     entries: tuple[Entry, ...]
     problem: Problem | None = None
+    heads: tuple[str, ...] = ()
+    """SHA-256 of every line, in order. The last is the head of the log."""
+
+    @property
+    def head(self) -> str:
+        return f"sha256:{self.heads[-1]}" if self.heads else "none"
 
     def latest(self) -> Mapping[str, Entry]:
         """Return the last entry of every run."""
@@ -126,13 +133,10 @@ def open_witness(place: Path, trust: Trust | None) -> WitnessLog:
 
         data, problem = committed_log(place)
         log = read_log(data, trust)
-        return WitnessLog(log.entries, problem or log.problem)
+        return replace(log, problem=problem or log.problem)
     try:
-        with (place / LOG).open("rb") as file:
-            data = file.read(MAX_LOG_BYTES + 1)
-        if len(data) > MAX_LOG_BYTES:
-            raise InputError(f"the witness log {place / LOG} is larger than {MAX_LOG_BYTES} bytes")
-        return read_log(data, trust)
+        with open_regular(place / LOG, MAX_LOG_BYTES) as file:
+            return read_log(file.read(), trust)
     except OSError as error:
         msg = f"cannot read the witness log {place / LOG}: {error.strerror}"
         raise InputError(msg, remedy="`ab sign RUN --witness DIR` creates one") from None
@@ -158,16 +162,16 @@ def require_sound(place: Path) -> None:
 def read_log(data: bytes, trust: Trust | None = None) -> WitnessLog:
     """Check the content of a log line by line."""
     entries: list[Entry] = []
-    previous = START
+    heads: list[str] = []
     *lines, torn = data.split(b"\n")
     for number, raw in enumerate(lines, start=1):
         try:
-            entries.append(_entry(raw, number, previous, trust))
+            entries.append(_entry(raw, number, heads[-1] if heads else START, trust))
         except ValueError as error:
-            return WitnessLog(tuple(entries), Problem("changed", f"{LOG}:{number}", str(error)))
-        previous = sha256_hex(raw)
+            return WitnessLog(tuple(entries), Problem("changed", f"{LOG}:{number}", str(error)), tuple(heads))
+        heads.append(sha256_hex(raw))
     problem = Problem("truncated", f"{LOG}:{len(lines) + 1}", "the last line is incomplete") if torn else None
-    return WitnessLog(tuple(entries), problem)
+    return WitnessLog(tuple(entries), problem, tuple(heads))
 
 
 def _entry(raw: bytes, number: int, previous: str, trust: Trust | None) -> Entry:
@@ -197,6 +201,12 @@ def witness_problems(log: WitnessLog, run: Path) -> Iterator[Problem]:
         yield Problem("missing", "", "the run is not in the witness log")
     elif _head_at(run, entry.events) != entry.head:
         yield Problem("changed", "", f"its chain is not the one of entry {entry.seq} (head {entry.head})")
+
+
+def cut_off(log: WitnessLog, expect_head: str) -> Iterator[Problem]:
+    """Require a head that was noted earlier: a log that only grew still contains its line."""
+    if expect_head.removeprefix("sha256:") not in log.heads:
+        yield Problem("removed", LOG, f"has no line with the digest {expect_head}: its end was cut off or rewritten")
 
 
 def missing_runs(log: WitnessLog, present: Collection[str]) -> Iterator[Problem]:
