@@ -93,7 +93,7 @@ class Attempt(ABC):
         log.listen(self.meter)
         self._texts: list[Payload] = []
         if folder.withholds_text and lab.judge is not None:
-            log.listen(lambda payload: self._texts.append(redacted_payload(payload, folder.redact)))
+            log.listen(self._texts.append)
         self.started_at = now_iso()
         self.start = time.monotonic()
         # Set by the phases. The record holds as much of this as was known when the attempt ended.
@@ -132,7 +132,7 @@ class Attempt(ABC):
     def events_for_judge(self) -> list[Payload]:
         """Return the events so far with their text, which is kept in memory if the log does not have it."""
         if self.folder.withholds_text:
-            return list(self._texts)
+            return [redacted_payload(payload, self.folder.redact) for payload in self._texts]
         return [event.payload for event in read_events(self.log.path)]
 
     @property

@@ -24,5 +24,5 @@ def ask_judge(attempt: Attempt, patch: bytes) -> None:
     judge = attempt.lab.judge
     if judge is not None and attempt.row.task.judge_enabled:
         attempt.report_phase("judge")
-        events = attempt.events_for_judge()
-        attempt.log.append(judge.ask(attempt.row, attempt.lab.models, patch, events, attempt.blobs))
+        result = judge.ask(attempt.row, attempt.lab.models, patch, attempt.events_for_judge, attempt.blobs)
+        attempt.log.append(result)

@@ -80,7 +80,7 @@ class JudgeChoice:
                 recorded_judge(Path(choice.name), row)
 
     def ask(
-        self, row: PlanRow, models: Models, patch: bytes, events: Sequence[Payload], blobs: BlobStore
+        self, row: PlanRow, models: Models, patch: bytes, events: Callable[[], Sequence[Payload]], blobs: BlobStore
     ) -> JudgeResult:
         """Judge an attempt by its events and its patch. The verdict is already decided, so no error here may affect the attempt."""
         try:
@@ -92,7 +92,7 @@ class JudgeChoice:
             return conclude((Judgement(None, why),), self.model, (row.task.judge or Judge()).expected_outcome)
 
     def _ask(
-        self, row: PlanRow, models: Models, patch: bytes, events: Sequence[Payload], blobs: BlobStore
+        self, row: PlanRow, models: Models, patch: bytes, events: Callable[[], Sequence[Payload]], blobs: BlobStore
     ) -> JudgeResult:
         sink = _JudgeSink(blobs)
         choice = self.choice(row, models)
@@ -102,7 +102,7 @@ class JudgeChoice:
         try:
             # The preset's sampling settings, whatever those of the agent are.
             model = models.factory.model(metered_model, choice.sampling)
-            judgements = judge(model, case_of(row.task, settings, patch, events), times=self.times)
+            judgements = judge(model, case_of(row.task, settings, patch, events()), times=self.times)
         finally:
             metered_model.close()
         return conclude(
