@@ -59,73 +59,18 @@ TEXT: dict[str, frozenset[str]] = {
 
 TOOLS = frozenset({"list_files", "read_file", "search", "apply_patch", "run", "request_stage"})
 """Names of tools. Any other name of a call by the agent is its invention."""
-FILE_NAMES = frozenset(
-    (
-        *(
-            "src",
-            "lib",
-            "test",
-            "tests",
-            "doc",
-            "docs",
-            "scripts",
-            ".github",
-            "workflows",
-            ".circleci",
-            ".gitlab-ci.yml",
-        ),
-        *(
-            "Jenkinsfile",
-            "Dockerfile",
-            "Makefile",
-            "tox.ini",
-            "noxfile.py",
-            "requirements.txt",
-            "pyproject.toml",
-            "setup.py",
-        ),
-        *(
-            "setup.cfg",
-            "package.json",
-            "package-lock.json",
-            "go.mod",
-            "go.sum",
-            "Cargo.toml",
-            "pom.xml",
-            "build.gradle",
-        ),
-        *("conftest.py", "__init__.py", "__main__.py", "sitecustomize.py", "README.md", "README", "CHANGELOG.md"),
-    )
-)
+FILE_NAMES = frozenset({
+    "src", "lib", "test", "tests", "doc", "docs", "scripts", ".github", "workflows", ".circleci", ".gitlab-ci.yml",
+    "Jenkinsfile", "Dockerfile", "Makefile", "tox.ini", "noxfile.py", "requirements.txt", "pyproject.toml",
+    "setup.py", "setup.cfg", "package.json", "package-lock.json", "go.mod", "go.sum", "Cargo.toml", "pom.xml",
+    "build.gradle", "conftest.py", "__init__.py", "__main__.py", "sitecustomize.py", "README.md", "README",
+    "CHANGELOG.md",
+})  # fmt: skip
 """Parts of paths that are conventions rather than inventions, among them those that make a patch need a review."""
-FILE_SUFFIXES = frozenset(
-    [
-        ".py",
-        ".pyi",
-        ".pyc",
-        ".pth",
-        ".so",
-        ".txt",
-        ".md",
-        ".rst",
-        ".json",
-        ".yaml",
-        ".yml",
-        ".toml",
-        ".cfg",
-        ".ini",
-        ".lock",
-        ".sh",
-        ".js",
-        ".ts",
-        ".go",
-        ".rs",
-        ".java",
-        ".c",
-        ".h",
-        ".patch",
-    ]
-)
+FILE_SUFFIXES = frozenset({
+    ".py", ".pyi", ".pyc", ".pth", ".so", ".txt", ".md", ".rst", ".json", ".yaml", ".yml", ".toml", ".cfg", ".ini",
+    ".lock", ".sh", ".js", ".ts", ".go", ".rs", ".java", ".c", ".h", ".patch",
+})  # fmt: skip
 
 
 class TextWithholder:
