@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from agentbench.run.environment_facts import EnvironmentFacts
-from agentbench.run.known_packages import known_packages
+from agentbench.run.known_packages import cached_packages, known_packages
+from agentbench.tree.entry import tree_digest
 from agentbench.tree.memory import MemoryTree
 
 pytestmark = [pytest.mark.req("G-06b"), pytest.mark.synthetic]
@@ -16,11 +18,15 @@ def known(
     files: dict[bytes, bytes], *, installed: dict[str, str] | None = None, setup: tuple[str, ...] = (), **options: Any
 ) -> tuple[str, ...] | None:
     environment = SimpleNamespace(network_policy=options.get("network", "none"))
-    task = SimpleNamespace(task=SimpleNamespace(environment=environment, setup=SimpleNamespace(commands=setup)))
+    task = cast(
+        "Any", SimpleNamespace(task=SimpleNamespace(environment=environment, setup=SimpleNamespace(commands=setup)))
+    )
     steps = [SimpleNamespace(capture=True, stdout=options.get("freeze", b""))]
-    prepared = SimpleNamespace(base_tree=MemoryTree(files), steps=steps)
+    prepared = cast("Any", SimpleNamespace(base_tree=MemoryTree(files), steps=steps))
     facts = EnvironmentFacts(packages={"pip": "24"} if installed is None else installed)
-    return known_packages(cast("Any", task), cast("Any", prepared), facts)
+    if "cache" in options:
+        return cached_packages(task, prepared, facts, tree_digest(prepared.base_tree.entries()), options["cache"])
+    return known_packages(task, prepared, facts)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +61,18 @@ def test_nothing_is_known_without_installed_packages() -> None:
 
 def test_nothing_is_known_if_the_agent_reaches_an_index() -> None:
     assert known({}, network="always") is None
+
+
+def test_cache_is_used_only_for_the_same_inputs(tmp_path: Path) -> None:
+    first = known({b"requirements.txt": b"idna\n"}, cache=tmp_path)
+    assert first == known({b"requirements.txt": b"idna\n"}, cache=tmp_path) == ("idna", "pip")
+    assert len(list(tmp_path.glob("*.json"))) == 1
+    assert known({b"requirements.txt": b"six\n"}, cache=tmp_path) == ("pip", "six")
+    assert known({b"requirements.txt": b"idna\n"}, cache=tmp_path, setup=("pip install attrs",)) == (
+        "attrs",
+        "idna",
+        "pip",
+    )
+    assert known({b"requirements.txt": b"idna\n"}, cache=tmp_path, freeze=b"tox==4\n") == ("idna", "pip", "tox")
+    assert known({b"requirements.txt": b"idna\n"}, cache=tmp_path, installed={"uv": "1"}) == ("idna", "uv")
+    assert known({b"requirements.txt": b"idna\n"}, cache=tmp_path, network="always") is None

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pathspec
 
-from agentbench.contract.network_allow import parse_entry
 from agentbench.contract.problem import KeyPath, KeyProblems, Problem, did_you_mean
 from agentbench.contract.schema import Check, Repo, StageName, Task
 from agentbench.contract.scorers import missing_unmodified_paths, scorer_list_problems
@@ -62,6 +61,15 @@ def _statement(task: Task) -> KeyProblems:
         yield ("statement",), "expected some text; it is empty"
 
 
+def _host_problems(entry: str, path: KeyPath) -> KeyProblems:
+    from agentbench.contract.network_allow import parse_entry  # noqa: PLC0415 - few tasks name hosts
+
+    try:
+        parse_entry(entry)
+    except ValueError as error:
+        yield path, f"{error} (use host, host:port, *.domain or address:port)"
+
+
 def _environment(task: Task) -> KeyProblems:
     environment = task.environment
     if environment.docker_image is not None and environment.dockerfile is not None:
@@ -70,16 +78,9 @@ def _environment(task: Task) -> KeyProblems:
         message = f"requires `network_policy: always`; it is `{environment.network_policy}`"
         yield ("environment", "network_allow"), message
     for index, entry in enumerate(environment.network_allow):
-        try:
-            parse_entry(entry)
-        except ValueError as error:
-            yield ("environment", "network_allow", index), f"{error} (use host, host:port, *.domain or address:port)"
+        yield from _host_problems(entry, ("environment", "network_allow", index))
     for index, entry in enumerate(task.policy.dependencies.registries):
-        try:
-            parse_entry(entry)
-        except ValueError as error:
-            message = f"{error} (use host, host:port, *.domain or address:port)"
-            yield ("policy", "dependencies", "registries", index), message
+        yield from _host_problems(entry, ("policy", "dependencies", "registries", index))
     for index, name in enumerate(environment.secrets):
         if name in environment.env:
             message = f"{name} is also in `env`; remove it there, a task must not contain the value of a secret"

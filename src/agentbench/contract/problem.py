@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -60,6 +59,8 @@ def dotted(path: KeyPath) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the known word closest to a misspelt one, or an empty string if none is close."""
+    import difflib  # noqa: PLC0415 - few files have a misspelt word
+
     close = difflib.get_close_matches(word.lower()[:80], list(known), n=1, cutoff=0.6)
     return close[0] if close else ""
 

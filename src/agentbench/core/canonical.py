@@ -2,7 +2,8 @@
 
 The `rfc8785` package is the reference. The standard library's C encoder gives the same bytes if a value has only plain types,
 no float with two spellings, no integer beyond 2^53 and no key outside the basic multilingual plane (below it, UTF-16 order is
-code point order). Nearly every value qualifies and is encoded the fast way; the rest go to the reference.
+code point order). Nearly every value qualifies, if need be with 1 in place of 1.0, and is encoded the fast way; the rest go to
+the reference.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ def canonical(value: Json) -> bytes:
             nesting that is too deep.
     """
     try:
+        if not _is_plain(value):
+            value = _with_integers(value)
         return _encode(value).encode() if _is_plain(value) else rfc8785.dumps(value)
     except rfc8785.CanonicalizationError as error:
         raise CanonicalError(str(error)) from None
@@ -106,6 +109,17 @@ def _is_plain(value: object) -> bool:
     else:
         plain = type(value) is str or value is None
     return plain
+
+
+def _with_integers(value: Json) -> Json:
+    """Return the value with integers in place of floats without a fraction, which RFC 8785 writes alike."""
+    if type(value) is float and value.is_integer() and abs(value) <= SAFE_INTEGER:
+        return int(value)
+    if type(value) is dict:
+        return {key: _with_integers(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple) and type(value) in _ARRAYS:
+        return [_with_integers(inner) for inner in value]
+    return value
 
 
 def _is_ordered(value: object) -> bool:

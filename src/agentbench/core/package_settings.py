@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,6 +120,8 @@ def _uv_files(env: Mapping[str, str], home: Path) -> list[Path]:
 
 
 def _pip_file(path: Path) -> list[tuple[str, str]]:
+    import configparser  # noqa: PLC0415 - only setup needs it
+
     parser = configparser.RawConfigParser()
     try:
         parser.read_string(path.read_text())
@@ -135,6 +135,8 @@ def _pip_file(path: Path) -> list[tuple[str, str]]:
 
 
 def _uv_file(path: Path) -> list[tuple[str, str]]:
+    import tomllib  # noqa: PLC0415 - only setup needs it
+
     try:
         data = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):

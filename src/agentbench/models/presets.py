@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass, field
-from importlib import resources
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
@@ -96,7 +96,7 @@ class ModelChoice:
 
 @functools.cache
 def bundled_presets() -> Presets:
-    return parse_presets(resources.files("agentbench.models").joinpath("presets.json").read_bytes(), "presets.json")
+    return parse_presets(Path(__file__).with_name("presets.json").read_bytes(), "presets.json")
 
 
 def parse_presets(data: bytes, name: str) -> Presets:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 
 from agentbench.core.canonical import Json, digest
@@ -92,7 +92,7 @@ def published_document() -> Json:
 
 
 def _published() -> str:
-    return files("agentbench.policy").joinpath("monitors.json").read_text(encoding="utf-8")
+    return Path(__file__).with_name("monitors.json").read_text(encoding="utf-8")
 
 
 def parse_rules(text: str) -> RuleSet:

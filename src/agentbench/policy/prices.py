@@ -8,7 +8,6 @@ the schedule without one.
 
 from __future__ import annotations
 
-import csv
 import fnmatch
 import math
 from collections.abc import Mapping
@@ -216,6 +215,8 @@ def parse_prices(data: bytes, name: str) -> PriceTable:
     Raises:
         ContractError: the table is invalid; lists every problem with its line.
     """
+    import csv  # noqa: PLC0415 - few runs have a table
+
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

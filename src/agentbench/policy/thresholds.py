@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 FIXED_HEADROOM = "headroom_percent"
 """Share of the cost cap that earlier versions reserved."""
@@ -68,5 +68,5 @@ def threshold_meanings() -> Mapping[str, str]:
 
 @cache
 def _document() -> dict[str, dict[str, dict[str, int]]]:
-    text = files("agentbench.policy").joinpath("thresholds.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("thresholds.json").read_text(encoding="utf-8")
     return json.loads(text)  # type: ignore[no-any-return]

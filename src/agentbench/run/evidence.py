@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -57,6 +56,8 @@ NO_STORE = StoreOptions()
 
 def user_name() -> str:
     """Return the name of the user, or the number of one without a name."""
+    import getpass  # noqa: PLC0415 - few runs have a store
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -9,14 +9,20 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict
+
+from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.inspection.dependencies import declared_dependencies, is_python_declaration
 from agentbench.contract.load import LoadedTask
-from agentbench.policy.installs import new_packages, normal_name
+from agentbench.core.canonical import sha256_hex
 from agentbench.run.environment_facts import EnvironmentFacts
 from agentbench.sandbox.protocol import Prepared
 from agentbench.tree.limits import TreeTooLarge
 
+VERSION = 1
+"""Raise this when other names are found."""
 MAX_FILE = 8 * 1024 * 1024
 MAX_NAMES = 5_000
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?\s*(?:==|@|[<>~!]=?|;|$)")
@@ -27,6 +33,35 @@ _LOCKED_NAME = re.compile(r'^\[\[package\]\]\s+name\s*=\s*"([^"\n]+)"', re.MULTI
 _OWN_NAME = re.compile(r"""^\s*name\s*=\s*["']?([A-Za-z0-9][A-Za-z0-9._-]*)["']?\s*$""", re.MULTILINE)
 
 
+class KnownPackages(BaseModel):
+    """The normalised names, sorted; None if they cannot be known."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+    names: tuple[str, ...] | None
+
+
+def cached_packages(
+    task: LoadedTask, prepared: Prepared, facts: EnvironmentFacts, base_digest: str, cache: Path
+) -> tuple[str, ...] | None:
+    """Return what `known_packages` returns, from the cache if the task was prepared before.
+
+    Raises:
+        WorkspaceError: the cache cannot be used.
+    """
+    key = key_of(
+        VERSION,
+        base_digest,
+        task.task.environment.network_policy,
+        list(task.task.setup.commands),
+        list(facts.packages),
+        [sha256_hex(step.stdout) for step in prepared.steps if step.capture],
+    )
+    found, _ = load_or_make(
+        cache, key, KnownPackages, lambda: KnownPackages(names=known_packages(task, prepared, facts))
+    )
+    return found.names
+
+
 def known_packages(task: LoadedTask, prepared: Prepared, facts: EnvironmentFacts) -> tuple[str, ...] | None:
     """Return the normalised names, sorted; None if they cannot be known.
 
@@ -34,6 +69,8 @@ def known_packages(task: LoadedTask, prepared: Prepared, facts: EnvironmentFacts
     """
     if task.task.environment.network_policy == "always":
         return None
+    from agentbench.policy.installs import new_packages, normal_name  # noqa: PLC0415 - needed once per environment
+
     installed = {*facts.packages, *_installed_in_workspace(prepared)}
     if not installed:
         return None

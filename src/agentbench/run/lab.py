@@ -24,7 +24,7 @@ from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError, Interrupted, SandboxUnavailable, WorkspaceError
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.run.environment_facts import EnvironmentFacts, read_environment_facts
-from agentbench.run.known_packages import known_packages
+from agentbench.run.known_packages import cached_packages
 from agentbench.run.models import Models
 from agentbench.run.task_bundle import pack_repository
 from agentbench.sandbox.protocol import (
@@ -329,6 +329,7 @@ class Lab:
     ) -> PreparedTask:
         backend, environment = self.backend(task), self._set_up(task, ids, snapshot, on_step)
         facts = read_environment_facts(backend, sandbox_spec(task, Phase.AGENT), environment, self.grading_cache)
+        base_digest = tree_digest(environment.base_tree.entries())
         return PreparedTask(
             task=task,
             ids=ids,
@@ -336,9 +337,9 @@ class Lab:
             environment=environment,
             backend=backend,
             limits=enforced_limits(backend, task),
-            base_digest=tree_digest(environment.base_tree.entries()),
+            base_digest=base_digest,
             facts=facts,
-            known_packages=known_packages(task, environment, facts),
+            known_packages=cached_packages(task, environment, facts, base_digest, self.grading_cache),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from agentbench.core.reasons import Gate
 from agentbench.trace.events import IntegrityFinding, MonitorAlert
@@ -38,7 +38,7 @@ class TagKind:
 @cache
 def taxonomy() -> dict[str, TagKind]:
     """Return all tag kinds by id, in file order."""
-    text = files("agentbench.verdict").joinpath("taxonomy.jsonl").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("taxonomy.jsonl").read_text(encoding="utf-8")
     kinds = [_kind(line) for line in text.split("\n") if line.strip()]
     return {kind.id: kind for kind in kinds}
 

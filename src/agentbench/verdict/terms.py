@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from agentbench.contract.schema import Check, Task
@@ -71,7 +71,7 @@ class Rubric:
 
 @cache
 def _published() -> Mapping[str, Json]:
-    data: dict[str, Json] = json.loads(files("agentbench.verdict").joinpath("rubric.json").read_text(encoding="utf-8"))
+    data: dict[str, Json] = json.loads(Path(__file__).with_name("rubric.json").read_text(encoding="utf-8"))
     return data
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,7 @@ def test_result_is_cached_for_its_owner_only(tmp_path: Path) -> None:
     assert repository_secrets(snapshot, tmp_path / "cache") == first
     file.write_text("damaged")
     assert repository_secrets(snapshot, tmp_path / "cache").secrets == ()
+
+
+def test_stated_version_of_the_rules_is_installed() -> None:
+    assert version("detect-secrets") == module.DETECT_SECRETS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import zipfile
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "ELF binary"),
@@ -54,6 +53,8 @@ def _bytecode(content: bytes) -> str:
 def _archive(content: bytes) -> str:
     if not content.startswith(b"PK\x03\x04"):
         return ""
+    import zipfile  # noqa: PLC0415 - few patches have an archive
+
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             names = archive.namelist()[:_MAX_MEMBERS]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import json
 import posixpath
 import re
@@ -45,7 +44,7 @@ def declared_dependencies(path: bytes, content: bytes) -> frozenset[str]:
         return frozenset(
             re.sub(r"[-_.]+", "-", match[1]).lower() for line in declared if (match := _NAME.match(line)) is not None
         )
-    except (ValueError, RecursionError, configparser.Error):
+    except (ValueError, RecursionError):
         return frozenset()
 
 
@@ -79,8 +78,13 @@ def _poetry_dependencies(data: dict[str, object]) -> Iterator[str]:
 
 
 def _setup_cfg_dependencies(text: str) -> Iterator[str]:
+    import configparser  # noqa: PLC0415 - slow to load and rarely needed
+
     parser = configparser.ConfigParser(interpolation=None, strict=False)
-    parser.read_string(text)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return
     for section, option in (
         ("options", "install_requires"),
         ("options", "setup_requires"),

@@ -19,7 +19,7 @@ from agentbench.sandbox.protocol import SandboxSpec, SetupPlan, SetupStep
 
 RETRY = "fix the setup, or retry it unchanged with --fresh-setup (or `ab cache prune`, which forgets the failure)"
 _SEARCHED_BYTES = 20_000
-_TRANSIENT = re.compile(
+_TRANSIENT = (
     rb"name resolution|could not resolve|connection (?:refused|reset|aborted|broken|timed out)|network is unreachable|"
     rb"no route to host|timed out|temporarily unavailable|temporary failure|proxyerror|sslerror|remote end closed|"
     rb"too many requests|(?:error|status)[^\n]{0,20}\b(?:429|50[0-4])\b|no space left|quota exceeded|cannot allocate memory|"
@@ -28,8 +28,7 @@ _TRANSIENT = re.compile(
     rb"\beconn(?:reset|refused|aborted)\b|i/o timeout|incompleteread|incomplete message|unexpected eof|early eof|"
     rb"tls handshake|empty reply from server|spurious network error|remotedisconnected|the remote end hung up|"
     # A missing base image of a Dockerfile: it may be pulled or built later, while the file stays the same.
-    rb"pull access denied|repository does not exist|manifest unknown|manifest for \S+ not found|toomanyrequests|failed to resolve",
-    re.IGNORECASE,
+    rb"pull access denied|repository does not exist|manifest unknown|manifest for \S+ not found|toomanyrequests|failed to resolve"
 )
 _KILLED_FROM_OUTSIDE = frozenset({-2, -9, -15, 130, 137, 143})
 """Exit codes after a signal: an operator's, or the host's out-of-memory killer's.
@@ -119,7 +118,7 @@ def _is_transient(steps: Sequence[SetupStep], error: SetupFailed) -> bool:
         if last.timed_out or (last.exit_code in _KILLED_FROM_OUTSIDE and "out of memory" not in error.message):
             return True
         output += last.stderr[-_SEARCHED_BYTES:] + last.stdout[-_SEARCHED_BYTES:]
-    return _TRANSIENT.search(output) is not None
+    return re.search(_TRANSIENT, output, re.IGNORECASE) is not None
 
 
 def _raise(failure: Failure, on_step: Callable[[SetupStep], None]) -> None:

@@ -11,15 +11,16 @@ import json
 import os
 import stat
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 from agentbench.core.errors import WorkspaceError
 from agentbench.workspace.source.snapshot import Snapshot
 
 RULES = 2
-"""Version of the rules. Increase it when they find other values or find them in another order."""
+"""Version of our rules. Increase it when they find other values or find them in another order."""
+DETECT_SECRETS = "1.5.0"
+"""The version that pyproject.toml pins. Asking for the installed one would be slow in every grading."""
+RULES_VERSION = f"{RULES}/detect-secrets-{DETECT_SECRETS}"
 MAX_FILE = 1024 * 1024
 MAX_TOTAL = 128 * 1024 * 1024
 MAX_SECRETS = 500
@@ -53,18 +54,13 @@ class RepositorySecrets:
         return tuple(secret.value for secret in self.secrets)
 
 
-@cache
-def rules_version() -> str:
-    return f"{RULES}/detect-secrets-{version('detect-secrets')}"
-
-
 def repository_secrets(snapshot: Snapshot, folder: Path) -> RepositorySecrets:
     """Return the secrets of a base repository, from the cache in `folder` if it was searched before.
 
     Raises:
         WorkspaceError: the repository cannot be read, or the cache cannot be written.
     """
-    name = f"{snapshot.digest.removeprefix('sha256:')}-{rules_version().replace('/', '-')}.json"
+    name = f"{snapshot.digest.removeprefix('sha256:')}-{RULES_VERSION.replace('/', '-')}.json"
     cached = _read(folder / name)
     if cached is not None:
         return cached
@@ -104,7 +100,7 @@ def scan(folder: Path) -> RepositorySecrets:
             if len(listed) < MAX_PLACES:
                 listed.append(f"{name}:{match.line}")
     secrets = tuple(RepositorySecret(value, kinds[value], tuple(listed)) for value, listed in places.items())
-    return RepositorySecrets(rules_version(), secrets, searched, skipped, complete)
+    return RepositorySecrets(RULES_VERSION, secrets, searched, skipped, complete)
 
 
 def _files(root: bytes) -> list[bytes]:

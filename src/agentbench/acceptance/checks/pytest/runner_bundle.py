@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
-from importlib.resources import files
 from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 
@@ -26,6 +25,7 @@ _PROGRAMS = (
     "run.py", "channel.py", "finder.py", "reentrancy_guard.py", "pins.py", "pytest_plugin.py", "session.py",
     "runner_monitor.py", "audit_hook.py", "fingerprint.py", "traceback_sources.py",
 )  # fmt: skip
+_RUNNER = Path(__file__).parents[2] / "runner"
 _COPY = "r"
 _CHECKED_HASH = (0b11).to_bytes(4, "little")
 """Mark of bytecode that is valid for the source with its hash (PEP 552)."""
@@ -49,7 +49,7 @@ def runner_digest() -> str:
 
 
 def _program(name: str) -> bytes:
-    return files("agentbench.acceptance.runner").joinpath(name).read_bytes()
+    return (_RUNNER / name).read_bytes()
 
 
 @cache
@@ -58,7 +58,7 @@ def _bytecode(name: str) -> bytes:
 
     The sandbox's Python compiles the source itself if it is another version, or if the source has another hash.
     """
-    path = str(files("agentbench.acceptance.runner").joinpath(name))
+    path = str(_RUNNER / name)
     loader = SourceFileLoader(name, path)
     code = loader.get_code(name)
     return MAGIC_NUMBER + _CHECKED_HASH + source_hash(loader.get_data(path)) + marshal.dumps(code)
