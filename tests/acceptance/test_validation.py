@@ -14,7 +14,7 @@ from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.validation import baseline, find_flakes, validate
 from agentbench.core.reasons import Outcome
-from tests.acceptance.toy import CORE, FAIL_TO_PASS, FIXED, HIDDEN, PASS_TO_PASS, REPO, TaskFactory, patch_of
+from tests.acceptance.toy import CORE, FAIL_TO_PASS, FIXED, HIDDEN, PASS_TO_PASS, REPO, UNIT, TaskFactory, patch_of
 
 pytestmark = pytest.mark.component
 
@@ -141,7 +141,28 @@ def test_task_below_its_minimum_of_decoys_is_invalid_and_not_graded(tasks: TaskF
     graded = grade(patch_of(context, {"src/toy/core.py": FIXED}), context)
     (result,) = graded.checks
     assert result.outcome is Outcome.ERROR
-    assert result.decided.why == "0 of 4 fail-to-pass tests have a decoy, oracle.min_decoy_coverage is 0.5"
+    assert result.decided.why == "0 of 4 fail-to-pass tests have a decoy that counts, oracle.min_decoy_coverage is 0.5"
+
+
+@pytest.mark.req("C-06")
+def test_inverted_conditions_do_not_meet_the_minimum_of_decoys(tasks: TaskFactory, tmp_path: Path) -> None:
+    hidden = {
+        "tests/test_median_hidden.py": """\
+            from toy import median
+
+
+            def test_below():
+                assert median([1, 2, 3, 4]) < 3
+            """
+    }
+    unit = {**UNIT, "fail_to_pass": ["tests/test_median_hidden.py::test_below"]}
+    context = tasks.context(tmp_path, hidden=hidden)
+    (tmp_path / "reference.patch").write_bytes(patch_of(context, {"src/toy/core.py": FIXED}))
+    oracle = {"checks": [unit], "min_decoy_coverage": 0.5}
+    context = tasks.context(tmp_path, hidden=hidden, reference="reference.patch", oracle=oracle)
+    (result,) = grade(patch_of(context, {"src/toy/core.py": FIXED}), context).checks
+    assert result.outcome is Outcome.ERROR
+    assert "0 of 1 fail-to-pass tests have a decoy that counts" in result.decided.why
 
 
 @pytest.mark.req("C-16")

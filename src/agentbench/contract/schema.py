@@ -160,7 +160,7 @@ class Oracle(Model):
     generated: tuple[NonEmpty, ...] = DEFAULT_GENERATED
     """Globs of generated files: kept as evidence, but not part of the patch, its size or its scope."""
     min_decoy_coverage: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Smallest share of fail-to-pass tests of a pytest check that must have a decoy test. If None: none is required."""
+    """Smallest share of fail-to-pass tests of a pytest check that must have a decoy test with a wrong value. If None: none is required."""
     checks: tuple[Check, ...] = ()
     """The acceptance checks, in order."""
 

@@ -61,16 +61,16 @@ def run_with_decoys(tests: PytestCheck, step: CheckStep) -> CheckOutcome:
 
 
 def _require_coverage(tests: PytestCheck, plan: DecoyPlan) -> None:
-    """Check the share of fail-to-pass tests with decoys that the contract requires.
+    """Check the share of fail-to-pass tests with decoys that the contract requires. It is the `decoy_coverage` of records.
 
     Raises:
         TaskError: it is smaller.
     """
     minimum = tests.candidate.context.loaded.task.oracle.min_decoy_coverage
     required = set(tests.requirement.fail_to_pass)
-    covered = len(required.intersection(plan.ids))
+    covered = plan.covered(required)
     if minimum is not None and required and covered < minimum * len(required):
-        msg = f"{covered} of {len(required)} fail-to-pass tests have a decoy, oracle.min_decoy_coverage is {minimum:g}"
+        msg = f"{covered} of {len(required)} fail-to-pass tests have a decoy that counts, oracle.min_decoy_coverage is {minimum:g}"
         raise TaskError(msg, remedy="add a reference and tests with literal expected values, or lower the minimum")
 
 
