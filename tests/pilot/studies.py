@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from agentbench.pilot.chained_log import ChainedLog
 from tests.run.tasks import PATCH, make_suite
 
 NAMES = ("four", "one", "three", "two")
@@ -55,6 +56,15 @@ def changed(**sections: Any) -> dict[str, Any]:
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
+    """Change the entries of a log and chain them anew, as a careful forger would."""
+    entries = read_jsonl(path) if path.exists() else []
+    change(entries)
+    path.unlink(missing_ok=True)
+    for entry in entries:
+        ChainedLog(path).append({name: value for name, value in entry.items() if name != "previous"})
 
 
 def records(folder: Path) -> Iterator[dict[str, Any]]:

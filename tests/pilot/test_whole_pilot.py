@@ -38,7 +38,7 @@ def test_every_step_of_a_pilot_succeeds(finished: Finished) -> None:
         "decisions": 9,
         "removals": 0,
         "verdicts": 32,
-        "signatures": {"runs": 12, "signed": 0, "signers": [], "not_checked": 0, "registrations": []},
+        "signatures": {"runs": 12, "signed": 0, "signers": [], "not_checked": 0, "registrations": [], "logs": None},
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +22,7 @@ EPILOG = """\b
 Examples:
   ab sign latest --key ada
   ab sign RUN_A RUN_B --key ada --witness ../witness
+  ab sign study --key ada        a pilot: all runs with its registration, and its decisions and removals
   AB_SIGNING_KEY="$(cat ci.key)" ab sign RUN
 
 The run is verified first. The signature is RUN/signature.dsse.json: a DSSE envelope around an in-toto statement, which covers
@@ -38,11 +40,16 @@ statement, made again from the run. If one of several runs cannot be signed, non
 def command(
     runs: tuple[Path, ...], *, key: str, registration: Path | None, witness: Path | None, as_json: bool
 ) -> None:
-    """Sign finished runs, so that others can tell whether they were changed."""
+    """Sign finished runs or a pilot, so that others can tell whether they were changed."""
     from agentbench.cli.keys import signing_key
 
     signer = signing_key(key)
-    signed = sign_runs(runs, signer, registration=registration, witness=witness)
+    if any(map(_is_pilot, runs)):
+        _require_one_pilot(runs, registration)
+        signed = sign_pilot(runs[0], signer, witness=witness)
+    else:
+        registrations = {} if registration is None else dict.fromkeys(runs, registration)
+        signed = sign_runs(runs, signer, registrations, witness)
     if as_json:
         click.echo(json.dumps({"signed": signed}, indent=2))
         return
@@ -51,12 +58,49 @@ def command(
         click.echo(f"  head {run['head']}")
         if run["also_signed_by"]:
             click.echo(f"  the statement is also signed with {run['also_signed_by']}")
+    if _is_pilot(runs[0]):
+        click.echo(f"Signed decisions and removals of {runs[0]} with {signer.public.name} ({signer.public.key_id})")
+
+
+def _is_pilot(path: Path) -> bool:
+    from agentbench.pilot.folder import is_pilot
+
+    return is_pilot(path)
+
+
+def _require_one_pilot(paths: Sequence[Path], registration: Path | None) -> None:
+    if len(paths) > 1:
+        raise click.UsageError("Sign a pilot alone: give one folder.")
+    if registration is not None:
+        raise click.UsageError("--registration is for runs; a pilot has its own.")
+
+
+def sign_pilot(folder: Path, key: SigningKey, witness: Path | None = None) -> list[dict[str, str]]:
+    """Sign the runs of a pilot, each with its registration, and then its decisions and removals.
+
+    Raises:
+        InputError: the pilot is not frozen, is being changed, or was altered; or see `sign_runs`.
+        RecordError: a file cannot be read or written.
+    """
+    from agentbench.pilot.decisions.log_signature import sign_logs
+    from agentbench.pilot.lifecycle.lock import pilot_lock
+    from agentbench.pilot.pilot_state import read_unchanged_state
+
+    with pilot_lock(folder):
+        state = read_unchanged_state(folder)
+        registrations = state.registration_files()
+        signed = sign_runs(list(registrations), key, registrations, witness)
+        sign_logs(folder, state.registration.registration_id, key)
+    return signed
 
 
 def sign_runs(
-    runs: Sequence[Path], key: SigningKey, registration: Path | None = None, witness: Path | None = None
+    runs: Sequence[Path],
+    key: SigningKey,
+    registrations: Mapping[Path, Path] = MappingProxyType({}),
+    witness: Path | None = None,
 ) -> list[dict[str, str]]:
-    """Sign runs, append them to the witness log, and describe each signature. If one cannot be signed, none is.
+    """Sign runs, each with its registration if it has one, append them to the witness log, and describe each signature. If one cannot be signed, none is.
 
     Raises:
         InputError: a run does not verify, or cannot be signed; or the witness log is broken.
@@ -66,10 +110,13 @@ def sign_runs(
     from agentbench.signing.run_signature import prepare_signature
     from agentbench.signing.witness import require_sound
 
+    def prepare(run: Path) -> PreparedSignature:
+        return prepare_signature(run, registrations.get(run), audit=audit_run)
+
     runs = _distinct(runs)
     if witness is not None:
         require_sound(witness)
-    prepared = [_prepared(run, runs, lambda run: prepare_signature(run, registration, audit=audit_run)) for run in runs]
+    prepared = [_prepared(run, runs, prepare) for run in runs]
     signed: list[dict[str, str]] = []
     for signature in prepared:
         with _naming_signed(signed):

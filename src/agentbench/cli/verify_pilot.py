@@ -24,7 +24,7 @@ MAX_SHOWN = 20
 def verify_pilot_folder(
     folder: Path, trust: Trust | None, *, signature_required: bool, as_json: bool
 ) -> tuple[str, bool]:
-    """Verify a pilot, and the signatures of its registrations and runs. Returns the text to print, and whether it is verified.
+    """Verify a pilot, and the signatures of its registrations, logs and runs. Returns the text to print, and whether it is verified.
 
     If no signature is required, only one that does not match is a problem.
     """
@@ -89,7 +89,7 @@ def _registrations(folder: Path) -> set[str]:
 def _as_text(result: PilotVerification, signatures: _Signatures) -> str:
     if result.ok:
         lines = [f"VERIFIED: {counts_text(result.counts)} recomputed"]
-        lines += [*(f"  {line}" for line in result.registrations.lines()), *signatures.lines()]
+        lines += [*(f"  {line}" for line in result.signature_lines()), *signatures.lines()]
     else:
         lines = [f"{result.decision.upper()} {result.problems[0]}"]
         lines += [f"  {problem}" for problem in result.problems[1 : MAX_SHOWN + 1]]
@@ -107,6 +107,10 @@ def _as_json(result: PilotVerification, signatures: _Signatures) -> str:
         "problems": [{"kind": item.kind, "place": item.place, "message": item.message} for item in result.problems],
         "notes": result.notes,
         **result.counts,
-        "signatures": {**signatures.as_json(), "registrations": sorted(result.registrations.signers)},
+        "signatures": {
+            **signatures.as_json(),
+            "registrations": sorted(result.registrations.signers),
+            "logs": result.logs.signer or None,
+        },
     }
     return json.dumps(value, indent=2)

@@ -76,6 +76,16 @@ class PilotState:
                 runs.update(decision.runs)
         return runs
 
+    def registration_files(self) -> dict[Path, Path]:
+        """Return the registration under which each run directory was opened first."""
+        numbers = {registration.registration_id: registration.number for registration in self.registrations}
+        files: dict[Path, Path] = {}
+        for decision in self.decisions:
+            for name in decision.runs.values():
+                copy = self.folder / REGISTRATIONS / str(numbers[decision.registration_id])
+                files.setdefault(self.folder / RUNS / name, copy / REGISTRATION)
+        return files
+
     def last(self, kind: str, stage: str) -> StageDecision | None:
         matching = [decision for decision in self.decisions if (decision.kind, decision.stage) == (kind, stage)]
         return matching[-1] if matching else None

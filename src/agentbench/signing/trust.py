@@ -25,6 +25,7 @@ from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.yaml_document import parse_document
 from agentbench.core.errors import ContractError, InputError
 from agentbench.core.text import printable
+from agentbench.signing.envelope import Envelope
 from agentbench.signing.keys import KEY_TYPE, PublicKey, StoredKey, find_key, keys_folder, parse_public
 
 TRUST = "AB_TRUST"
@@ -86,6 +87,16 @@ class Trust:
             return f"a key of {self.source}"
         ((key, entry),) = self.keys
         return f"the key {key.key_id}" if entry.name == key.key_id else f"the key {entry.name} ({key.key_id})"
+
+    def signer(self, envelope: Envelope, signed_at: str) -> tuple[str, str]:
+        """Return the name of a key that signed an envelope and counts, or why there is none."""
+        objection = f"it is not signed with {self.keys_text}"
+        for key, entry in self.keys:
+            if envelope.signed_by(key):
+                objection = entry.objection(signed_at)
+                if not objection:
+                    return entry.name, ""
+        return "", objection
 
 
 def read_trust(text: str, folder: Path) -> Trust:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from agentbench.cli.sign import command as sign_command
 from agentbench.cli.verify import command as verify_command
 from agentbench.core.canonical import canonical, sha256_hex
 from agentbench.pilot.chained_log import ChainedLog
@@ -20,19 +20,10 @@ from agentbench.pilot.verification.verify_pilot import verify_pilot
 from agentbench.record.recompute import recompute
 from agentbench.signing.keys import create_key, load_signing_key
 from agentbench.signing.run_signature import sign_run
-from tests.pilot.studies import read_jsonl
+from tests.pilot.studies import read_jsonl, rewrite
 from tests.run.conftest import Ab
 
 pytestmark = pytest.mark.end_to_end
-
-
-def rewrite(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
-    """Change the entries of a log and chain them anew, as a careful forger would."""
-    entries = read_jsonl(path)
-    change(entries)
-    path.unlink()
-    for entry in entries:
-        ChainedLog(path).append({name: value for name, value in entry.items() if name != "previous"})
 
 
 def verified(study: Path) -> PilotVerification:
@@ -183,14 +174,17 @@ def test_signatures_of_registration_and_runs_are_checked(
     assert unsigned.output.count("signature.dsse.json: the run is not signed") == len(
         list((study / "runs").glob("*__*"))
     )
-    for run in (study / "runs").glob("*__*"):
-        sign_run(run, ada, study / "registration.json")
+    done = CliRunner().invoke(sign_command, [str(study), "--key", "ada"])
+    assert (done.exit_code, f"Signed decisions and removals of {study}" in done.output) == (0, True), done.output
     assert "registration 1 is not signed" in verify("--signed-by", "ada").output.splitlines()[0]
     sign_registration(study / "registrations" / "1", ada)
     signed = verify("--signed-by", "ada")
     assert signed.exit_code == 0, signed.output
-    assert signed.output.splitlines()[1] == "  registration signed by ada"
-    assert signed.output.splitlines()[2].endswith("runs are signed by ada")
+    assert signed.output.splitlines()[1:3] == [
+        "  registration signed by ada",
+        "  decisions and removals signed by ada",
+    ]
+    assert signed.output.splitlines()[3].endswith("runs are signed by ada")
     assert "not checked; check them with --signed-by KEY" in verify().output
     first, second = sorted((study / "runs").glob("*__*"))[:2]
     (first / "signature.dsse.json").write_bytes((second / "signature.dsse.json").read_bytes())

@@ -150,7 +150,7 @@ class Records:
             if found < number:
                 msg = f"runs/{name} has {found} records, but a decision was based on {number}: attempts are missing"
                 raise InputError(msg, remedy="restore the run directory; `ab verify` lists everything that was altered")
-        return Records({name: self.by_run[name][:number] for name, number in seen.items()})
+        return Records({name: self.by_run[name][: seen[name]] for name in self.by_run if name in seen})
 
     def finals(self) -> list[AttemptRecord]:
         """Return the last record of each task, method and repeat."""

@@ -10,7 +10,7 @@ from agentbench.core.errors import InputError
 from agentbench.pilot.folder import REGISTRATION, REGISTRATIONS, read_text
 from agentbench.pilot.registration.registration import Registration
 from agentbench.record.durable import write_atomic
-from agentbench.signing.envelope import BadEnvelope, Envelope, read_envelope, seal
+from agentbench.signing.envelope import BadEnvelope, read_envelope, seal
 from agentbench.signing.keys import SigningKey
 from agentbench.signing.trust import Trust
 from agentbench.trace.verify import Kind, Problem
@@ -76,21 +76,10 @@ def _check(
     if trust is None:
         checked.not_checked += 1
         return "inconsistent", ""
-    signer, objection = _signer(envelope, trust, registration.frozen_at)
+    signer, objection = trust.signer(envelope, registration.frozen_at)
     if signer:
         checked.signers.add(signer)
     elif not required:
         checked.not_checked += 1
         return "inconsistent", ""
     return "inconsistent", objection
-
-
-def _signer(envelope: Envelope, trust: Trust, signed_at: str) -> tuple[str, str]:
-    """Return the trusted signer, or why there is none."""
-    objection = f"no key of {trust.source} signed the registration"
-    for key, entry in trust.keys:
-        if envelope.signed_by(key):
-            objection = entry.objection(signed_at)
-            if not objection:
-                return entry.name, ""
-    return "", objection

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from agentbench.core.errors import AgentBenchError
 from agentbench.core.ids import split_ulid
@@ -19,6 +19,8 @@ from agentbench.record.attempt_audit import Recompute
 from agentbench.record.audit import verify_run
 from agentbench.record.find_run import run_directories
 from agentbench.record.run_directory import RunDirectory
+from agentbench.record.schema import AttemptRecord
+from agentbench.run.plan import seeds
 
 
 def check_runs(state: PilotState, recompute: Recompute, result: PilotVerification) -> None:
@@ -36,10 +38,9 @@ def check_runs(state: PilotState, recompute: Recompute, result: PilotVerificatio
 
 def check_attempts(state: PilotState, history: Sequence[PilotState], result: PilotVerification) -> None:
     """Compare each attempt with the plan and the identities of a registration."""
-    tasks = {(task.task_id, task.contract_id, task.task_digest) for item in state.registrations for task in item.tasks}
-    versions = {item.harness_version for item in state.registrations}
     for name, records in state.records.by_run.items():
         stage = _stage_of(state, name)
+        _check_link(state, name, stage, result)
         planned = {line.key for then in history for line in then.lines if line.stage == stage}
         for record in records:
             place = f"{RUNS}/{name}: attempt {record.attempt_id}"
@@ -49,10 +50,30 @@ def check_attempts(state: PilotState, history: Sequence[PilotState], result: Pil
                     place,
                     f"{record.variant} at {record.task_id}, repeat {record.repeat} is not planned in stage {stage}",
                 )
-            if (record.task_id, record.contract_id, record.task_digest) not in tasks:
-                result.add("inconsistent", place, f"task {record.task_id} is not the registered one")
-            if record.harness_version not in versions:
-                result.add("inconsistent", place, f"harness {record.harness_version} is not the registered one")
+            for what in _unregistered(record, history):
+                result.add("inconsistent", place, f"{what} is not the registered one")
+
+
+def _unregistered(record: AttemptRecord, history: Sequence[PilotState]) -> Iterator[str]:
+    """Name everything about an attempt that no registration has."""
+    registrations = [then.registration for then in history]
+    tasks = {(task.task_id, task.contract_id, task.task_digest) for item in registrations for task in item.tasks}
+    if (record.task_id, record.contract_id, record.task_digest) not in tasks:
+        yield f"task {record.task_id}"
+    if record.harness_version not in {item.harness_version for item in registrations}:
+        yield f"harness {record.harness_version}"
+    if record.cost.method_id not in {item.prices for item in registrations}:
+        yield f"price table {record.cost.method_id}"
+    if record.seed not in {seeds(then.pilot.seed, record.repeat)[-1] for then in history}:
+        yield f"seed {record.seed}"
+
+
+def _check_link(state: PilotState, run: str, stage: str, result: PilotVerification) -> None:
+    """Check that a run directory says which stage of which registration it belongs to."""
+    link = RunDirectory.open(state.folder / RUNS / run).meta.get("pilot")
+    given = (link.get("stage"), link.get("registration_id")) if isinstance(link, Mapping) else None
+    if given not in {(stage, registration.registration_id) for registration in state.registrations}:
+        result.add("inconsistent", f"{RUNS}/{run}", f"it does not name stage {stage} and a registration of this pilot")
 
 
 def check_launches(state: PilotState, history: Sequence[PilotState], result: PilotVerification) -> None:

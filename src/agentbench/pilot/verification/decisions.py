@@ -17,6 +17,7 @@ from agentbench.pilot.folder import (
 from agentbench.pilot.pilot_state import PilotState
 from agentbench.pilot.verification.registrations import CURRENT_RULES
 from agentbench.pilot.verification.result import PilotVerification
+from agentbench.run.version import harness_version
 
 
 def check_decisions(state: PilotState, history: Sequence[PilotState], result: PilotVerification) -> None:
@@ -61,8 +62,9 @@ def _stop_problem(then: PilotState, decision: StageDecision) -> str:
     stop = _held(then, decision)
     if stop is None:
         return "no stopping rule held"
-    same = (stop.rule, stop.evidence) == (decision.rule, decision.evidence)
-    return "" if same else f"rule {stop.rule} held, with other evidence"
+    if (stop.rule, stop.evidence) != (decision.rule, decision.evidence):
+        return f"rule {stop.rule} held, with other evidence"
+    return "" if stop.why == decision.why or not same_wording(then) else f"rule {stop.rule} held, for another reason"
 
 
 def _criteria_problem(then: PilotState, decision: StageDecision, completed: frozenset[str]) -> str:
@@ -78,7 +80,8 @@ def _criteria_problem(then: PilotState, decision: StageDecision, completed: froz
     if then.registration.schema_version < CURRENT_RULES and "power_supported" in recorded:
         computed["power_supported"] = recorded["power_supported"]
     if recorded == computed and decision.met == all(computed.values()):
-        return ""
+        same = criteria == decision.criteria or not same_wording(then)
+        return "" if same else f"{decision.kind} of stage {decision.stage}: the evidence differs when computed again"
     differing = sorted(name for name in recorded.keys() | computed.keys() if recorded.get(name) != computed.get(name))
     what = ", ".join(differing) or "the decision"
     return f"{decision.kind} of stage {decision.stage}: {what} differs when computed again"
@@ -90,20 +93,28 @@ def _held(then: PilotState, decision: StageDecision) -> Stop | None:
     return next((rule.stop for rule in states if rule.stop is not None), None)
 
 
-def check_removals(state: PilotState, result: PilotVerification) -> None:
+def same_wording(then: PilotState) -> bool:
+    """Return whether this version of the harness made the decisions; another one may describe the same evidence in other words."""
+    return then.registration.harness_version == harness_version()
+
+
+def check_removals(state: PilotState, history: Sequence[PilotState], result: PilotVerification) -> None:
+    """Check every claim again, from the records that it was based on."""
+    by_registration = {then.registration.registration_id: then for then in history}
     for number, removal in enumerate(state.removals, start=1):
         result.counts["removals"] += 1
+        then = by_registration.get(removal.registration_id)
         try:
-            supported = _is_supported(state, removal)
+            message = "unknown registration" if then is None else _removal_problem(then, removal)
         except AgentBenchError as error:
-            result.add("inconsistent", f"{REMOVALS}:{number}", error.message)
-            continue
-        if not supported:
-            message = f"no record that the removal was based on shows that task {removal.task_id} is invalid ({removal.cause})"
+            message = error.message
+        if message:
             result.add("inconsistent", f"{REMOVALS}:{number}", message)
 
 
-def _is_supported(state: PilotState, removal: Removal) -> bool:
-    attempts = state.records.until(removal.seen).observations()
-    evidence = claim_evidence(removal.task_id, removal.cause, state.screen, attempts, state.reference_methods)
-    return evidence is not None
+def _removal_problem(then: PilotState, removal: Removal) -> str:
+    attempts = then.records.until(removal.seen).observations()
+    evidence = claim_evidence(removal.task_id, removal.cause, then.screen, attempts, then.reference_methods)
+    if evidence is None:
+        return f"no record that the removal was based on shows that task {removal.task_id} is invalid ({removal.cause})"
+    return "" if evidence == removal.evidence or not same_wording(then) else "the evidence differs when computed again"

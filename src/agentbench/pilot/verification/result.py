@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentbench.pilot.decisions.log_signature import LogSignatureCheck
 from agentbench.pilot.registration.signature import RegistrationSignatures
 from agentbench.record.audit import Decision as AuditDecision
 from agentbench.trace.verify import Kind, Problem
@@ -20,11 +21,21 @@ class PilotVerification:
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("registrations", "attempts", "decisions", "removals", "verdicts"), 0)
     )
-
     registrations: RegistrationSignatures = field(default_factory=RegistrationSignatures)
     """Signatures of the registrations."""
+    logs: LogSignatureCheck = field(default_factory=LogSignatureCheck)
+    """The signature of decisions and removals."""
     notes: list[str] = field(default_factory=list)
     """What could not be checked."""
+
+    def signature_lines(self) -> list[str]:
+        """Describe the signatures of a pilot that verifies, except those of its runs."""
+        lines = self.registrations.lines()
+        if self.logs.signer:
+            lines.append(f"decisions and removals signed by {self.logs.signer}")
+        if self.logs.not_checked:
+            lines.append("signature of decisions and removals not checked; check it with --signed-by KEY")
+        return lines
 
     def note(self, text: str) -> None:
         if text not in self.notes:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentbench.core.errors import AgentBenchError
+from agentbench.pilot.decisions.log_signature import check_log_signature
 from agentbench.pilot.folder import REGISTRATIONS
 from agentbench.pilot.pilot_state import PilotState, read_registered_state, registered_files
 from agentbench.pilot.registration.registration import Registration
@@ -18,6 +19,7 @@ from agentbench.pilot.verification.attempts import check_attempts, check_launche
 from agentbench.pilot.verification.decisions import check_decisions, check_removals
 from agentbench.pilot.verification.registrations import check_registration
 from agentbench.pilot.verification.result import PilotVerification
+from agentbench.pilot.verification.tables import check_tables
 from agentbench.record.attempt_audit import Recompute
 from agentbench.signing.trust import Trust
 
@@ -25,7 +27,7 @@ from agentbench.signing.trust import Trust
 def verify_pilot(
     folder: Path, recompute: Recompute, trust: Trust | None = None, *, signature_required: bool = False
 ) -> PilotVerification:
-    """Verify everything that a pilot has recorded, and the signatures of its registrations.
+    """Verify everything that a pilot has recorded, and the signatures of its registrations and logs.
 
     Signatures of its runs are not checked here. If no signature is required, only one that does not match is a problem.
     """
@@ -39,6 +41,9 @@ def verify_pilot(
         check_registration(state, registration, result)
     result.registrations = check_signatures(folder, state.registrations, trust, required=signature_required)
     result.problems += result.registrations.problems
+    ids = [registration.registration_id for registration in state.registrations]
+    result.logs = check_log_signature(folder, ids, trust, required=signature_required)
+    result.problems += [result.logs.problem] if result.logs.problem else []
     check_runs(state, recompute, result)
     try:
         history = [_registered(state, registration) for registration in state.registrations]
@@ -48,7 +53,8 @@ def verify_pilot(
     check_attempts(state, history, result)
     check_launches(state, history, result)
     check_decisions(state, history, result)
-    check_removals(state, result)
+    check_removals(state, history, result)
+    check_tables(state, result)
     return result
 
 
