@@ -21,9 +21,17 @@ from agentbench.run.lab import Lab, PreparedTask
 
 
 def validate_suite(
-    tasks: Sequence[LoadedTask], lab: Lab, *, repeats: int, workers: int, report: Callable[[str], None]
+    tasks: Sequence[LoadedTask],
+    lab: Lab,
+    *,
+    repeats: int,
+    workers: int,
+    report: Callable[[str], None],
+    keep: Callable[[TaskValidation], None] = lambda _: None,
 ) -> list[TaskValidation]:
     """Validate every task. A task at fault is invalid; harness errors are raised.
+
+    `keep` gets each result as soon as it is known, from the worker that found it.
 
     Raises:
         SandboxError: the harness failed.
@@ -34,6 +42,7 @@ def validate_suite(
         """Report each result at once, so that an interrupted validation has shown what it found."""
         validation = dataclasses.replace(_validate(task, lab, repeats, report), unpinned=why_not_pinned(task))
         done.append(task.id)
+        keep(validation)
         verdict = "valid" if validation.valid else f"NOT VALID: {validation.why}"
         report(f"{task.id}: {verdict} ({len(done)} of {len(tasks)})")
         return validation

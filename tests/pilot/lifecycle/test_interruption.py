@@ -98,3 +98,23 @@ def test_run_of_a_pilot_is_not_resumed_alone(ab: Ab, study: Path) -> None:
     run = next((study / "runs").iterdir())
     refused = ab("run", "--resume", run)
     assert (refused.code, f"continue the pilot with `ab pilot run {study}`" in refused.stderr) == (2, True)
+
+
+def test_killed_flake_screen_continues_with_the_tasks_that_are_left(ab: Ab, tmp_path: Path) -> None:
+    folder = make_pilot(tmp_path / "study")
+    for command in ("plan", "freeze"):
+        assert ab("pilot", command, folder).code == 0
+    screen = folder / "flake_screen.json"
+    process = ab.start("pilot", "run", folder)
+    wait_for(screen.exists)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=600)
+    kept = {task["task_id"]: task for task in json.loads(screen.read_text())["tasks"]}
+    assert 1 <= len(kept) <= 4
+    done = ab("pilot", "run", folder)
+    assert done.code == 0, done.stderr
+    screened = {line.partition(":")[0] for line in done.stderr.splitlines() if line.endswith(": setup")}
+    assert screened == {"four", "one", "three", "two"} - kept.keys()
+    tasks = {task["task_id"]: task for task in json.loads(screen.read_text())["tasks"]}
+    assert {name: tasks[name] for name in kept} == kept
+    assert ab("verify", folder).code == 0

@@ -5,17 +5,16 @@ A stage has one run directory per method in `runs/`. It can be killed at any mom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentbench.contract.identity import identify
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 from agentbench.pilot.decisions.criteria import entry_criteria, exit_criteria
 from agentbench.pilot.decisions.decision_log import StageDecision, append_decision, stop_decision
-from agentbench.pilot.decisions.flakes import FlakeScreen, ScreenedTask, screen_digest, write_screen
+from agentbench.pilot.decisions.flakes import screen_digest
 from agentbench.pilot.decisions.launches import LaunchIds, read_launches
 from agentbench.pilot.decisions.observations import observe
 from agentbench.pilot.design.efficacy_rule import efficacy_rule
@@ -23,6 +22,7 @@ from agentbench.pilot.design.pilot_design import PilotDesign, prices_file, read_
 from agentbench.pilot.design.pilot_file import STAGES
 from agentbench.pilot.errors import CriterionNotMet
 from agentbench.pilot.folder import RUNS
+from agentbench.pilot.lifecycle.flake_screening import Report, screen_tasks
 from agentbench.pilot.lifecycle.stop_watch import StopWatch
 from agentbench.pilot.pilot_state import PilotState, read_registered_state
 from agentbench.pilot.registration.register import require_unchanged
@@ -33,13 +33,9 @@ from agentbench.reports.sources import open_run
 from agentbench.run.config import CliChoices
 from agentbench.run.executor_options import ExecutorOptions
 from agentbench.run.job import Observer
-from agentbench.run.lab import Lab
 from agentbench.run.request import RunRequest
 from agentbench.run.study import Study, continue_study
-from agentbench.run.validation import validate_suite
 from agentbench.statistics.sequential.rules import rule_json
-
-Report = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -60,8 +56,8 @@ class StageRun:
         earlier = self.state.last("entry", self.stage)
         if earlier is not None and earlier.met:
             return earlier
-        if self.stage == STAGES[0] and self._unscreened():
-            self._screen(report)
+        if self.stage == STAGES[0] and screen_tasks(self.design, self.state, self.options.workers, report):
+            self.state = read_registered_state(self.state.folder)
         criteria = entry_criteria(self.stage, self.state.facts())
         decision = StageDecision(
             "entry",
@@ -75,37 +71,6 @@ class StageRun:
         )
         append_decision(self.state.folder, decision)
         return decision
-
-    def _unscreened(self) -> bool:
-        screened = self.state.screen.by_task if self.state.screen else {}
-        identities = {task.task_id: task.contract_id for task in self.state.registration.tasks}
-        return any(
-            task not in screened or screened[task].contract_id != contract_id
-            for task, contract_id in identities.items()
-            if task not in self.state.removed
-        )
-
-    def _screen(self, report: Report) -> None:
-        """Check baseline and reference of every task several times, and keep the result."""
-        repeats = self.design.pilot.flakes.screen_repeats
-        tasks = [task for task in self.design.sample.tasks if task.id not in self.state.removed]
-        with Lab(sandbox=self.design.pilot.sandbox) as lab:
-            results = validate_suite(tasks, lab, repeats=repeats, workers=self.options.workers, report=report)
-        contracts = {task.id: identify(task).contract_id for task in tasks}
-        screened = [
-            ScreenedTask(
-                task_id=result.task_id,
-                contract_id=contracts[result.task_id],
-                valid=result.valid,
-                baseline=result.baseline,
-                reference=result.reference,
-                flaky=result.flaky,
-                why=result.why,
-            )
-            for result in results
-        ]
-        write_screen(self.state.folder, FlakeScreen(repeats=repeats, tasks=tuple(screened)))
-        self.state = read_registered_state(self.state.folder)
 
     @contextmanager
     def open(self, observer: Observer) -> Iterator[Study]:
