@@ -137,6 +137,27 @@ def test_report_compares_methods_and_baselines(finished: Finished) -> None:
     assert (primary["a"], primary["b"], primary["comparison"]["difference"]) == ("lazy", "good", 0.75)
     assert len(report["comparisons"]) == 5
     assert {line["unit"] for line in report["costs"]} == {"abstract"}
+    assert {line["invalid"] for line in report["rates"]} == {0}
+    assert (report["caps"]["total"], report["caps"]["task"], report["caps"]["run"]) == (100.0, 50.0, 5.0)
+    assert {"name": "wall_sec", "value": "120 (environment.timeout_sec)", "tasks": 4} in report["caps"]["attempt"]
+
+
+@pytest.mark.req("L-05", "L-06")
+def test_csv_has_cost_quartiles_and_comparisons(ab: Ab, study: Path) -> None:
+    done = ab("pilot", "report", study, "--format", "csv")
+    assert done.code == 0, done.stderr
+    rates = list(csv.DictReader(done.stdout.splitlines()))
+    for row in rates:
+        assert float(row["cost_low"]) <= float(row["cost_median"]) <= float(row["cost_high"])
+        assert float(row["seconds_low"]) <= float(row["seconds_median"]) <= float(row["seconds_high"])
+    comparisons = rows(study / "comparisons.csv")
+    assert [(row["a"], row["b"], row["primary"]) for row in comparisons][:2] == [
+        ("lazy", "good", "true"),
+        ("noop", "lazy", "false"),
+    ]
+    assert (comparisons[0]["difference"], comparisons[0]["interval"]) == ("0.75", "Student's t over tasks")
+    deviations = {row["deviations"] for row in (*rates, *comparisons, *rows(study / "audit.csv"))}
+    assert deviations == {"4 tasks have no task.lock.json"}
 
 
 @pytest.mark.req("L-07")
@@ -166,7 +187,8 @@ def test_report_pages_are_written(ab: Ab, study: Path) -> None:
     page = ab("pilot", "report", study, "--format", "html")
     assert page.code == 0, page.stderr
     text = (study / "report" / "index.html").read_text()
-    for word in ("feasibility", "checks_deterministic", "Paired comparisons", "Decisions", "not spending"):
+    shown = ("feasibility", "checks_deterministic", "Paired comparisons", "Decisions", "not spending", "Enforced caps")
+    for word in (*shown, "Wilson, clustered by task", "quartiles"):
         assert word in text
     assert (study / "report" / "attempts" / "index.html").is_file()
     # The same page again replaces it.

@@ -15,9 +15,10 @@ from agentbench.pilot.decisions.flakes import FlakeScreen, read_screen
 from agentbench.pilot.decisions.observations import Observation, Records, Seen, read_run_records
 from agentbench.pilot.decisions.removals import Removal, read_removals
 from agentbench.pilot.decisions.stopping_rules import RuleState, stopping_rules
-from agentbench.pilot.design.pilot_file import STAGES, PilotFile, read_pilot
+from agentbench.pilot.design.pilot_file import STAGES, PilotFile
 from agentbench.pilot.design.plan import PlanLine, parse_plan
 from agentbench.pilot.design.power_analysis import analyse_power
+from agentbench.pilot.design.read_pilot import read_pilot
 from agentbench.pilot.folder import PLAN, REGISTRATION, REGISTRATIONS, RUNS, read_text
 from agentbench.pilot.registration.registration import Registration, changed_files, read_registrations
 

@@ -18,7 +18,7 @@ _HEX = re.compile(r"^[0-9a-f]{40}$")
 def harness_version() -> str:
     """Return `0.1.0+g<commit>` in a checkout, `0.1.0+s<digest of the sources>` in an installation."""
     commit = _commit(_PACKAGE.parent.parent / ".git")
-    suffix = f"g{commit[:7]}" if commit else f"s{_sources_digest()[:12]}"
+    suffix = f"g{commit[:7]}" if commit else f"s{sources_digest()[:12]}"
     return f"{agentbench.__version__}+{suffix}"
 
 
@@ -40,7 +40,9 @@ def _commit(git: Path) -> str | None:
     return None
 
 
-def _sources_digest() -> str:
+@functools.cache
+def sources_digest() -> str:
+    """Return the digest of the harness's own code, which a commit does not tell in a checkout with changes."""
     parts = []
     for folder, folders, files in os.walk(_PACKAGE):
         folders[:] = [name for name in folders if name not in {"demo", "__pycache__"}]

@@ -8,7 +8,7 @@ import io
 import pytest
 
 from agentbench.pilot.design.cost_figure import LABEL, cost_figure
-from agentbench.pilot.design.cost_model import attempt_cost, project_costs, projection_text
+from agentbench.pilot.design.cost_model import attempt_cost, inputs_json, project_costs, projection_text
 from tests.pilot.samples import lines, pilot
 
 pytestmark = [pytest.mark.component, pytest.mark.req("L-07")]
@@ -39,6 +39,18 @@ def test_projection_adds_up_all_attempts() -> None:
         assert float(row["low"]) == pytest.approx(0.5 * float(row["expected"]))
         assert float(row["high"]) == pytest.approx(2 * float(row["expected"]))
     assert {row["basis"] for row in rows} == {"model"}
+
+
+@pytest.mark.req("L-02")
+def test_work_of_people_is_budgeted_as_human_cost() -> None:
+    people = pilot(
+        cost_inputs=INPUTS,
+        baselines=[{"agent": "noop"}, {"name": "people", "patches": "patches", "minutes": 90}],
+    )
+    projection = project_costs(people, lines(people))
+    human = {row.method: row.each.human for row in projection.rows}
+    assert (human["people"], human["noop"]) == (16.0, 4.0)
+    assert inputs_json(projection)["method_minutes"] == {"people": 90.0}
 
 
 @pytest.mark.parametrize("budget,shown", [(300.0, True), (100_000.0, False)])

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agentbench.core.errors import ContractError
-from agentbench.pilot.design.pilot_file import PilotFile, read_pilot
+from agentbench.pilot.design.pilot_file import PilotFile
+from agentbench.pilot.design.read_pilot import read_pilot
 from agentbench.pilot.design.template import NewPilot, new_pilot
 
 pytestmark = pytest.mark.component

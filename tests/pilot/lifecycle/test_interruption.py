@@ -92,6 +92,8 @@ def test_killed_stage_continues_in_the_order_of_the_plan(ab: Ab, tmp_path: Path,
     assert len([entry for entry in read_jsonl(slow.folder / "decisions.jsonl") if entry["kind"] == "opened"]) == 3
     verified = ab("verify", slow.folder)
     assert verified.code == 0, verified.stdout
+    deviations = ab("pilot", "report", slow.folder, "--json").json["deviations"]
+    assert any("without a result made again (slow " in text for text in deviations), deviations
 
 
 def test_run_of_a_pilot_is_not_resumed_alone(ab: Ab, study: Path) -> None:

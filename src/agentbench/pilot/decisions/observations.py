@@ -45,8 +45,16 @@ CAPS = frozenset(
     }
 )
 """Terminations by a hard cap on one attempt."""
-REPEATED = frozenset({TerminationCode.INTERRUPTED, TerminationCode.MODEL_UNAVAILABLE, TerminationCode.SANDBOX_ERROR})
-"""Terminations without a result, which the next `ab pilot run` repeats. Unlike in other runs, a spent budget is a result."""
+REPEATED = frozenset(
+    {
+        TerminationCode.INTERRUPTED,
+        TerminationCode.MODEL_UNAVAILABLE,
+        TerminationCode.SANDBOX_ERROR,
+        TerminationCode.SETUP_FAILED,
+    }
+)
+"""Terminations without a result, which the next `ab pilot run` repeats. Unlike in other runs, a spent budget is a result, and a
+failed setup is not: it worked in the flake screen. A task whose setup goes on failing can be removed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agentbench.core.canonical import Json
@@ -52,19 +52,22 @@ class ProjectedRow:
 class Projection:
     inputs: CostInputs
     rows: tuple[ProjectedRow, ...]
+    minutes: Mapping[str, float]
+    """Work of people for one attempt, by method; methods without any are left out."""
 
     @property
     def total(self) -> float:
         return self.rows[-1].cumulative if self.rows else 0.0
 
 
-def attempt_cost(inputs: CostInputs, *, uses_model: bool) -> AttemptCost:
+def attempt_cost(inputs: CostInputs, *, uses_model: bool, minutes: float = 0.0) -> AttemptCost:
+    """Project one attempt. `minutes` are those that people need to make its patch, besides the review."""
     prices = inputs.prices
     tokens = inputs.prompt_tokens * prices.prompt_1m + inputs.completion_tokens * prices.completion_1m
     return AttemptCost(
         lm=tokens / 1e6 if uses_model else 0.0,
         exec=inputs.exec_minutes / 60 * prices.exec_hour,
-        human=inputs.review_minutes / 60 * prices.review_hour,
+        human=(inputs.review_minutes + minutes) / 60 * prices.review_hour,
         overhead=inputs.overhead,
     )
 
@@ -73,14 +76,15 @@ def project_costs(pilot: PilotFile, lines: Sequence[PlanLine]) -> Projection:
     """Project the cost of a plan. Only methods under test use a model."""
     counts = Counter((line.stage, line.method) for line in lines)
     tested = {entry.label for entry in pilot.methods}
+    minutes = {entry.label: entry.minutes for entry in pilot.entries if entry.minutes}
     rows: list[ProjectedRow] = []
     cumulative = 0.0
     for stage in STAGES:
         for method in pilot.names:
-            each = attempt_cost(pilot.cost_inputs, uses_model=method in tested)
+            each = attempt_cost(pilot.cost_inputs, uses_model=method in tested, minutes=minutes.get(method, 0.0))
             cumulative += counts[stage, method] * each.total
             rows.append(ProjectedRow(stage, method, counts[stage, method], each, cumulative))
-    return Projection(pilot.cost_inputs, tuple(rows))
+    return Projection(pilot.cost_inputs, tuple(rows), minutes)
 
 
 def inputs_json(projection: Projection) -> dict[str, Json]:
@@ -89,6 +93,7 @@ def inputs_json(projection: Projection) -> dict[str, Json]:
         "basis": BASIS,
         "note": "Assumptions about one attempt. The projection is a model, not a record of spending.",
         **projection.inputs.model_dump(mode="json"),
+        **({"method_minutes": dict(projection.minutes)} if projection.minutes else {}),
     }
 
 

@@ -11,9 +11,10 @@ from agentbench.pilot.design.cost_figure import cost_figure
 from agentbench.pilot.design.cost_model import Projection, inputs_json, project_costs, projection_text
 from agentbench.pilot.design.efficacy_rule import schedule_problem
 from agentbench.pilot.design.methods import configurations
-from agentbench.pilot.design.pilot_file import PilotFile, read_pilot
+from agentbench.pilot.design.pilot_file import PilotFile
 from agentbench.pilot.design.plan import PlanLine, design_problems, make_plan, parse_plan, plan_differences, plan_text
 from agentbench.pilot.design.power_analysis import PowerAnalysis, analyse_power, power_json
+from agentbench.pilot.design.read_pilot import read_pilot
 from agentbench.pilot.design.sample import Sample, load_sample
 from agentbench.pilot.folder import (
     COST_FIGURE,

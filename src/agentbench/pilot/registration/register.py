@@ -27,7 +27,7 @@ from agentbench.pilot.registration.registration import (
 from agentbench.pilot.registration.signature import sign_registration
 from agentbench.policy.thresholds import published_thresholds
 from agentbench.run.models import read_prices
-from agentbench.run.version import harness_version
+from agentbench.run.version import harness_version, sources_digest
 from agentbench.signing.keys import SigningKey
 from agentbench.verdict.terms import published_rubric, rubric_id
 
@@ -44,6 +44,7 @@ def current_content(design: PilotDesign) -> FrozenContent:
         endpoint=pilot.endpoint.value,
         seed=pilot.seed,
         harness_version=harness_version(),
+        harness_sources=sources_digest(),
         files={name: sha256_hex(read_text(folder / name).encode()) for name in FROZEN},
         tasks=tuple(TaskIdentity.model_validate(task) for task in task_identities(design.sample)),
         methods=tuple(_methods(pilot, folder)),
@@ -90,9 +91,10 @@ def register(
 
 def frozen_differences(registration: Registration, now: FrozenContent) -> Iterator[str]:
     """Describe everything frozen that is different now."""
-    for name in ("question", "endpoint", "seed", "harness_version", "rubric", "thresholds", "prices"):
+    for name in FrozenContent.model_fields:
         before, after = getattr(registration, name), getattr(now, name)
-        if before != after:
+        # Earlier versions did not register everything.
+        if isinstance(before, str | int) and before != after:
             yield f"{name}: was {before}, is {after}"
     for file, sha256 in registration.files.items():
         if now.files.get(file) != sha256:

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
@@ -57,6 +58,8 @@ class FrozenContent(_Part):
     endpoint: str
     seed: int
     harness_version: str
+    harness_sources: str | None = None
+    """Digest of the code of the harness: a checkout can be edited without a commit. Null in earlier registrations."""
     files: dict[str, str]
     """SHA-256 of the frozen files."""
     tasks: tuple[TaskIdentity, ...]
@@ -83,9 +86,6 @@ class Registration(FrozenContent):
     def frozen_ms(self) -> int:
         """Time of the registration in milliseconds since 1970."""
         return round(datetime.fromisoformat(self.frozen_at).timestamp() * 1000)
-
-    def computed_id(self) -> str:
-        return identify_registration(self.model_dump(mode="json"))
 
 
 def identify_registration(value: Mapping[str, Json]) -> str:
@@ -119,15 +119,17 @@ def read_registrations(folder: Path) -> tuple[Registration, ...]:
 
 def _parse(path: Path) -> Registration:
     try:
-        registration = Registration.model_validate(parse_strict(read_text(path).encode()))
+        value = parse_strict(read_text(path).encode())
+        registration = Registration.model_validate(value)
     except CanonicalError as error:
         raise InputError(f"{path}: {error}", remedy=_RESTORE) from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "registration"
         raise InputError(f"{path}: {place}: {first['msg']}", remedy=_RESTORE) from None
-    if registration.computed_id() != registration.registration_id:
-        msg = f"{path} was edited: its content has the digest {registration.computed_id()}, not its registration_id"
+    computed = identify_registration(cast("Mapping[str, Json]", value))
+    if computed != registration.registration_id:
+        msg = f"{path} was edited: its content has the digest {computed}, not its registration_id"
         raise InputError(msg, remedy=_RESTORE)
     return registration
 

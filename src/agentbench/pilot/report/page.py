@@ -19,12 +19,14 @@ from agentbench.pilot.design.cost_model import project_costs
 from agentbench.pilot.design.pilot_file import STAGES
 from agentbench.pilot.folder import RUNS
 from agentbench.pilot.report.results import PilotReport
-from agentbench.pilot.report.text import decision_line, headline, pair_sentence, sequential_sentence
+from agentbench.pilot.report.text import decision_line, headline, pair_sentence, quartiles_text, sequential_sentence
 from agentbench.reports.html.page import asset, policy_digest, write_page
 from agentbench.reports.number_format import amount, counted, percent, probability, share_interval
 from agentbench.reports.sources import open_run
 
 PAGE = "report/index.html"
+RATE_COLUMNS = ("stratum", "method", "tasks", "passed", "invalid", "rate", "95% interval", "method of the interval")
+COST_COLUMNS = ("stratum", "method", "attempts", "total", "quartiles", "tokens", "seconds")
 ATTEMPTS = "report/attempts"
 _TONES = {"complete": "pass", "stopped": "fail", "running": "accent", "next": "accent", "waiting": "none"}
 
@@ -109,6 +111,13 @@ def _stages(report: PilotReport) -> Iterable[str]:
     rules = [(rule.rule, rule.state, "STOP" if rule.stop else "") for rule in status.rules]
     spent = f"<p>{amount(status.spent)} of {amount(status.budget)} {_text(status.unit)} spent</p>"
     yield _card("spending", "Spending and stopping rules", spent + _table(("rule", "state", ""), rules))
+    budgets = report.state.pilot.budgets
+    caps = [
+        ("all attempts", f"{budgets.total:g} {status.unit}", ""),
+        ("one task", f"{budgets.task:g} {status.unit}", ""),
+    ]
+    caps += [(cap.name, cap.value, str(cap.tasks)) for cap in report.caps]
+    yield _card("caps", "Enforced caps", _table(("cap", "value", "tasks"), caps))
 
 
 def _criteria(criteria: Sequence[Criterion]) -> str:
@@ -127,12 +136,14 @@ def _results(report: PilotReport) -> Iterable[str]:
             line.method,
             str(line.tasks),
             counted(line.proportion),
+            str(line.invalid),
             percent(line.proportion.share),
             share_interval(line.proportion.interval),
+            line.proportion.interval.method if line.proportion.interval else "",
         )
         for line in report.rates
     ]
-    yield _card("results", "Rates", _table(("stratum", "method", "tasks", "passed", "rate", "95% interval"), rates))
+    yield _card("results", "Rates", _table(RATE_COLUMNS, rates))
     pairs = [
         (
             f"{pair.b} with {pair.a}{' (primary)' if pair.primary else ''}",
@@ -146,10 +157,16 @@ def _results(report: PilotReport) -> Iterable[str]:
     note += f"<p>Decision, adjusted for the looks: {_text(sequential)}</p>" if sequential else ""
     yield _card("pairs", "Paired comparisons", note + _table(("B with A", "B − A", "p, Holm"), pairs))
     costs = [
-        (line.stratum, line.method, str(line.attempts), f"{amount(line.total)} {line.unit}", amount(line.cost.median))
+        (
+            line.stratum,
+            line.method,
+            str(line.attempts),
+            f"{amount(line.total)} {line.unit}",
+            *map(quartiles_text, (line.cost, line.tokens, line.seconds)),
+        )
         for line in report.costs
     ]
-    yield _card("costs", "Recorded costs", _table(("stratum", "method", "attempts", "total", "median"), costs))
+    yield _card("costs", "Recorded costs", _table(COST_COLUMNS, costs))
 
 
 def _plan(report: PilotReport) -> Iterable[str]:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agentbench.pilot.decisions.efficacy import sequential_decision
 from agentbench.pilot.decisions.observations import Observation
 from agentbench.pilot.design.efficacy_rule import efficacy_rule, planned_blocks
-from agentbench.pilot.folder import AUDIT, RUBRIC, RUNS, write_text
+from agentbench.pilot.folder import AUDIT, COMPARISONS, RUBRIC, RUNS, write_text
 from agentbench.pilot.pilot_state import PilotState, read_unchanged_state
 from agentbench.pilot.registration.registration import deviations
+from agentbench.pilot.report.comparisons import Pair, compare_methods, comparisons_text
 from agentbench.pilot.report.status import Status, frozen_status
 from agentbench.pilot.report.tables import audit_text, rubric_text
 from agentbench.reports.adjudications import read_adjudications
 from agentbench.reports.deviations import run_deviations
-from agentbench.reports.provenance import Provenance, read_provenance
+from agentbench.reports.number_format import plural
+from agentbench.reports.provenance import Origin, Provenance, read_provenance
 from agentbench.reports.sequential_text import describe_rule
-from agentbench.reports.sources import open_run
+from agentbench.reports.sources import Run, open_run
 from agentbench.reports.spending import Quartiles
-from agentbench.statistics.multiple import holm
-from agentbench.statistics.paired import Comparison, compare
-from agentbench.statistics.paired import pair as pair_trials
 from agentbench.statistics.rates import Proportion, endpoint
 from agentbench.statistics.sequential.rules import SequentialDecision
+from agentbench.statistics.trials import Trial
 
 ALL = "all strata"
 
@@ -38,6 +37,8 @@ class RateLine:
     method: str
     tasks: int
     proportion: Proportion
+    invalid: int
+    """Attempts outside the rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +56,12 @@ class CostLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A comparison of two methods: B - A."""
+class CapLine:
+    """A cap on an attempt that was enforced, and the number of tasks with this value."""
 
-    a: str
-    b: str
-    primary: bool
-    """Whether it compares the first two methods, which the pilot was registered for."""
-    comparison: Comparison | None
-    adjusted_p: float | None
-    """Adjusted for the number of comparisons (Holm)."""
-    sequential: SequentialDecision | None = None
-    """Of the primary comparison: the decision of the registered rule. Its interval and p-value replace the ordinary ones."""
-
-    @property
-    def p_value(self) -> float | None:
-        if self.sequential is not None:
-            return self.sequential.adjusted_p
-        return self.comparison.p_value if self.comparison else None
+    name: str
+    value: str
+    tasks: int
 
 
 @dataclass(frozen=True)
@@ -82,6 +71,8 @@ class PilotReport:
     rates: tuple[RateLine, ...]
     pairs: tuple[Pair, ...]
     costs: tuple[CostLine, ...]
+    caps: tuple[CapLine, ...]
+    """Caps on one attempt. Those on a task and on the pilot are its budgets."""
     deviations: tuple[str, ...]
 
     @property
@@ -105,18 +96,21 @@ def make_report(folder: Path) -> PilotReport:
     """
     state = read_unchanged_state(folder)
     counted = [attempt for attempt in state.observations if attempt.task_id not in state.removed]
+    runs = [open_run(state.folder / RUNS / name) for name in state.records.by_run]
+    origins = [(run, read_provenance(run.path, run.rows).origins) for run in runs]
     return PilotReport(
         state=state,
         status=frozen_status(state),
         rates=_rates(state, counted),
-        pairs=_pairs(state, counted),
+        pairs=compare_methods(state, counted),
         costs=_costs(state),
-        deviations=_deviations(state),
+        caps=_caps([origins for _, origins in origins]),
+        deviations=_deviations(state, origins),
     )
 
 
 def write_tables(report: PilotReport) -> None:
-    """Write `audit.csv` and `rubric.csv` into the folder of the pilot.
+    """Write `audit.csv`, `rubric.csv` and `comparisons.csv` into the folder of the pilot.
 
     Raises:
         RecordError: a file cannot be written.
@@ -129,6 +123,7 @@ def write_tables(report: PilotReport) -> None:
     }
     write_text(folder / AUDIT, audit_text(report.state, report.deviations))
     write_text(folder / RUBRIC, rubric_text(report.state, reviews, report.deviations))
+    write_text(folder / COMPARISONS, comparisons_text(report.pairs, report.deviations))
 
 
 def _strata(state: PilotState) -> list[tuple[str, frozenset[str]]]:
@@ -144,28 +139,16 @@ def _strata(state: PilotState) -> list[tuple[str, frozenset[str]]]:
 
 def _rates(state: PilotState, counted: Sequence[Observation]) -> tuple[RateLine, ...]:
     return tuple(
-        RateLine(stratum, method, len({trial.task for trial in trials}), endpoint(trials, state.pilot.endpoint))
+        _rate(stratum, method, [a.trial for a in counted if a.method == method and a.task_id in tasks], state)
         for stratum, tasks in _strata(state)
         for method in state.pilot.names
-        for trials in ([a.trial for a in counted if a.method == method and a.task_id in tasks],)
     )
 
 
-def _pairs(state: PilotState, counted: Sequence[Observation]) -> tuple[Pair, ...]:
-    """Compare the methods with each other, and each method with each baseline."""
-    methods = [entry.label for entry in state.pilot.methods]
-    baselines = [entry.label for entry in state.pilot.baselines]
-    names = [*itertools.combinations(methods, 2), *itertools.product(baselines, methods)]
-    trials = {name: [attempt.trial for attempt in counted if attempt.method == name] for name in state.pilot.names}
-    rate = state.pilot.endpoint
-    comparisons = [compare(pair_trials(trials[a], trials[b], rate), rate) for a, b in names]
-    primary, decision = tuple(methods[:2]), sequential_decision(state.pilot, state.lines, counted, state.removed)
-    pairs = [
-        Pair(a, b, (a, b) == primary, comparison, None, decision if (a, b) == primary else None)
-        for (a, b), comparison in zip(names, comparisons, strict=True)
-    ]
-    adjusted = iter(holm([pair.p_value for pair in pairs if pair.p_value is not None]))
-    return tuple(pair if pair.p_value is None else replace(pair, adjusted_p=next(adjusted)) for pair in pairs)
+def _rate(stratum: str, method: str, trials: Sequence[Trial], state: PilotState) -> RateLine:
+    proportion = endpoint(trials, state.pilot.endpoint)
+    invalid = len(trials) - proportion.total
+    return RateLine(stratum, method, len({trial.task for trial in trials}), proportion, invalid)
 
 
 def _costs(state: PilotState) -> tuple[CostLine, ...]:
@@ -190,13 +173,29 @@ def _costs(state: PilotState) -> tuple[CostLine, ...]:
     return tuple(lines)
 
 
-def _deviations(state: PilotState) -> tuple[str, ...]:
+def _caps(origins: Iterable[Mapping[str, Origin]]) -> tuple[CapLine, ...]:
+    tasks: dict[tuple[str, str], set[str]] = {}
+    for by_task in origins:
+        for task, origin in by_task.items():
+            for cap in origin.caps.items():
+                tasks.setdefault(cap, set()).add(task)
+    return tuple(CapLine(name, value, len(found)) for (name, value), found in sorted(tasks.items()) if value)
+
+
+def _deviations(state: PilotState, origins: Sequence[tuple[Run, Mapping[str, Origin]]]) -> tuple[str, ...]:
     """Collect the deviations of the registrations and of every run."""
-    runs = [open_run(state.folder / RUNS / name) for name in state.records.by_run]
-    texts = [*deviations(state.registrations)]
-    texts += [f"{run.path.name}: {altered}" for run in runs for altered in run.altered]
-    if runs:
-        origins = {task: origin for run in runs for task, origin in read_provenance(run.path, run.rows).origins.items()}
+    texts = [*deviations(state.registrations), *_repeated(state)]
+    texts += [f"{run.path.name}: {altered}" for run, _ in origins for altered in run.altered]
+    if origins:
+        runs = [run for run, _ in origins]
         merged = replace(runs[0], rows=tuple(row for run in runs for row in run.rows), meta={})
-        texts += run_deviations(merged, Provenance(origins))
+        texts += run_deviations(merged, Provenance({task: o for _, by_task in origins for task, o in by_task.items()}))
     return tuple(dict.fromkeys(texts))
+
+
+def _repeated(state: PilotState) -> Iterator[str]:
+    """Count the attempts that ended without a result and were made again: who ends attempts can favour a method."""
+    counts = Counter(record.variant for record in state.records.all() if not record.final)
+    if counts:
+        listed = ", ".join(f"{method} {number}" for method, number in sorted(counts.items()))
+        yield f"{plural(sum(counts.values()), 'attempt')} without a result made again ({listed})"

@@ -9,7 +9,8 @@ from agentbench.core.canonical import Json
 from agentbench.pilot.decisions.decision_log import StageDecision
 from agentbench.pilot.decisions.efficacy import decision_text
 from agentbench.pilot.design.cost_figure import LABEL
-from agentbench.pilot.report.results import CostLine, Pair, PilotReport, RateLine
+from agentbench.pilot.report.comparisons import Pair
+from agentbench.pilot.report.results import CostLine, PilotReport, RateLine
 from agentbench.pilot.report.status import criterion_lines, status_json
 from agentbench.reports.csv_results import joined_deviations
 from agentbench.reports.escape import Cell, code, csv_text, markdown_table
@@ -17,6 +18,7 @@ from agentbench.reports.number_format import (
     amount,
     counted,
     percent,
+    plural,
     point_interval,
     points,
     probability,
@@ -26,9 +28,11 @@ from agentbench.reports.paired import comparison_json
 from agentbench.reports.sequential_text import decision_json
 from agentbench.reports.spending import Quartiles
 
+QUARTILES = ("low", "median", "high")
 CSV_COLUMNS = (
-    "stratum", "method", "endpoint", "tasks", "passed", "attempts", "rate", "ci_low", "ci_high", "interval", "cost_total",
-    "cost_median", "unit", "removed_tasks", "deviations",
+    "stratum", "method", "endpoint", "tasks", "passed", "attempts", "invalid", "rate", "ci_low", "ci_high", "interval",
+    "cost_total", "unit", *(f"{what}_{name}" for what in ("cost", "tokens", "seconds") for name in QUARTILES),
+    "removed_tasks", "deviations",
 )  # fmt: skip
 
 
@@ -37,8 +41,14 @@ def headline(report: PilotReport) -> str:
     primary = next((pair for pair in report.pairs if pair.primary), None)
     if report.status.phase == "running" or primary is None or primary.comparison is None:
         return f"{report.status.phase.upper()}: {report.status.following}"
-    result = sequential_sentence(report) or pair_sentence(primary)
+    result = sequential_sentence(report) or f"{pair_sentence(primary)}, {_significance(primary, report)}"
     return f"{report.status.phase.upper()}: {result}"
+
+
+def _significance(pair: Pair, report: PilotReport) -> str:
+    alpha = report.state.pilot.power.alpha
+    significant = pair.p_value is not None and pair.p_value <= alpha
+    return f"{'significant' if significant else 'not significant'} at {alpha:g}"
 
 
 def sequential_sentence(report: PilotReport) -> str:
@@ -51,21 +61,15 @@ def pair_sentence(pair: Pair) -> str:
     if pair.comparison is None:
         return f"{pair.b} − {pair.a}: no task to compare"
     p = "no test" if pair.p_value is None else f"p = {probability(pair.p_value)}"
-    return f"{pair.b} − {pair.a} = {_effect(pair)}, {'adjusted ' * bool(pair.sequential)}{p}, {_tasks(pair)} tasks"
+    return f"{pair.b} − {pair.a} = {_effect(pair)}, {'adjusted ' * bool(pair.sequential)}{p}, {pair.tasks} tasks"
 
 
 def _effect(pair: Pair) -> str:
     """Return difference and interval, adjusted if a stopping rule looked at the comparison."""
-    result = pair.sequential or pair.comparison
+    result = pair.result
     if result is None or result.difference is None:
         return "no task to compare"
     return f"{points(result.difference)} ({'adjusted ' * bool(pair.sequential)}{point_interval(result.interval)})"
-
-
-def _tasks(pair: Pair) -> int:
-    if pair.sequential is not None:
-        return pair.sequential.tasks
-    return len(pair.comparison.pairing.pairs) if pair.comparison else 0
 
 
 def decision_line(decision: StageDecision) -> str:
@@ -129,18 +133,20 @@ def report_markdown(report: PilotReport) -> str:
     ]
     lines += _decision_lines(state.decisions)
     lines += ["", "## Spending and stopping rules", "", *_rule_lines(report)]
+    lines += ["", "## Enforced caps", "", *cap_lines(report)]
     return "\n".join(lines) + "\n"
 
 
 def _rate_table(lines: Sequence[RateLine]) -> list[str]:
     return markdown_table(
-        ("stratum", "method", "tasks", "passed", "rate", "95% interval", "method of the interval"),
+        ("stratum", "method", "tasks", "passed", "invalid", "rate", "95% interval", "method of the interval"),
         [
             (
                 code(line.stratum),
                 code(line.method),
                 str(line.tasks),
                 counted(line.proportion),
+                str(line.invalid),
                 percent(line.proportion.share),
                 share_interval(line.proportion.interval),
                 line.proportion.interval.method if line.proportion.interval else "",
@@ -166,16 +172,16 @@ def _pair_cells(pair: Pair) -> tuple[str, ...]:
         return code(pair.a), code(pair.b), "no task to compare", "", "", "0"
     name = f"{code(pair.b)}{' (primary)' if pair.primary else ''}"
     p_values = probability(pair.p_value), probability(pair.adjusted_p)
-    return code(pair.a), name, _effect(pair), *p_values, str(_tasks(pair))
+    return code(pair.a), name, _effect(pair), *p_values, str(pair.tasks)
 
 
 def _cost_cells(line: CostLine) -> tuple[str, ...]:
     quartiles = (line.cost, line.tokens, line.seconds)
     total = f"{amount(line.total)} {line.unit}"
-    return code(line.stratum), code(line.method), str(line.attempts), total, *map(_quartiles, quartiles)
+    return code(line.stratum), code(line.method), str(line.attempts), total, *map(quartiles_text, quartiles)
 
 
-def _quartiles(quartiles: Quartiles) -> str:
+def quartiles_text(quartiles: Quartiles) -> str:
     return " / ".join(map(amount, (quartiles.low, quartiles.median, quartiles.high)))
 
 
@@ -192,6 +198,15 @@ def _rule_lines(report: PilotReport) -> list[str]:
     status = report.status
     lines = [f"- spent {amount(status.spent)} of {amount(status.budget)} {status.unit}"]
     return lines + [f"- {rule.rule}: {code(rule.state)}{' STOP' if rule.stop else ''}" for rule in status.rules]
+
+
+def cap_lines(report: PilotReport) -> list[str]:
+    """List every cap that was enforced: on the pilot, on a task and on an attempt."""
+    budgets = report.state.pilot.budgets
+    return [
+        f"- all attempts {budgets.total:g}, one task {budgets.task:g}, one attempt at most {budgets.run:g} {report.status.unit}".rstrip(),
+        *(f"- {code(cap.name)}: {code(cap.value)} ({plural(cap.tasks, 'task')})" for cap in report.caps),
+    ]
 
 
 def report_json(report: PilotReport) -> dict[str, Json]:
@@ -218,6 +233,7 @@ def report_json(report: PilotReport) -> dict[str, Json]:
         "stopping_rule": report.rule_text or None,
         "sequential": sequential_sentence(report) or None,
         "costs": [asdict(line) for line in report.costs],
+        "caps": {**state.pilot.budgets.model_dump(mode="json"), "attempt": [asdict(cap) for cap in report.caps]},
         "removals": [asdict(removal) for removal in state.removals],
         "decisions": [decision.as_json() for decision in state.decisions],
     }
@@ -231,6 +247,7 @@ def _rate_json(line: RateLine) -> dict[str, Json]:
         "tasks": line.tasks,
         "passed": line.proportion.count,
         "attempts": line.proportion.total,
+        "invalid": line.invalid,
         "rate": line.proportion.share,
         "interval": asdict(interval) if interval else None,
     }
@@ -249,15 +266,21 @@ def report_csv(report: PilotReport) -> str:
                 "tasks": line.tasks,
                 "passed": line.proportion.count,
                 "attempts": line.proportion.total,
+                "invalid": line.invalid,
                 "rate": line.proportion.share,
                 "ci_low": interval.low if interval else None,
                 "ci_high": interval.high if interval else None,
                 "interval": interval.method if interval else None,
                 "cost_total": cost.total if cost else None,
-                "cost_median": cost.cost.median if cost else None,
                 "unit": cost.unit if cost else None,
+                **_quartile_cells(cost),
                 "removed_tasks": ", ".join(sorted(report.state.removed)),
                 "deviations": joined_deviations(report.deviations),
             }
         )
     return csv_text(CSV_COLUMNS, rows)
+
+
+def _quartile_cells(cost: CostLine | None) -> dict[str, Cell]:
+    parts = {"cost": cost.cost, "tokens": cost.tokens, "seconds": cost.seconds} if cost else {}
+    return {f"{what}_{name}": getattr(values, name) for what, values in parts.items() for name in QUARTILES}

@@ -8,9 +8,10 @@ from pathlib import Path
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError
 from agentbench.pilot.design.cost_model import inputs_json, project_costs, projection_text
-from agentbench.pilot.design.pilot_file import PilotFile, read_pilot
+from agentbench.pilot.design.pilot_file import PilotFile
 from agentbench.pilot.design.plan import PlannedTask, make_plan, plan_text
 from agentbench.pilot.design.power_analysis import analyse_power, power_json
+from agentbench.pilot.design.read_pilot import read_pilot
 from agentbench.pilot.folder import (
     COST_INPUTS,
     COST_PROJECTION,

@@ -11,7 +11,6 @@ import io
 import os
 import pickle
 import shutil
-import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -155,7 +154,8 @@ def _sent_program(layer: ProgramLayer | None, agent: str, store: ContentStore) -
 def _write(path: Path, data: bytes, *, executable: bool = False) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-    path.chmod(stat.S_IRUSR | stat.S_IWUSR | (stat.S_IXUSR if executable else 0))
+    # The user of a sandbox must be able to read a file that is mounted into it. Others do not get into the folder in memory.
+    path.chmod(0o755 if executable else 0o644)
 
 
 # --- on a node ------------------------------------------------------------------------------------------------------------
