@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentbench.core.reasons import InvalidCause, Outcome, RunStatus, TerminationCode
-from agentbench.pilot.decisions.criteria import Facts
+from agentbench.pilot.decisions.criteria import StageFacts
 from agentbench.pilot.decisions.flakes import FlakeScreen, ScreenedTask
 from agentbench.pilot.decisions.observations import Observation
 from agentbench.pilot.design.pilot_file import PilotFile
@@ -84,7 +84,7 @@ def power(config: PilotFile, tasks: int = 4) -> PowerAnalysis:
     return analyse_power(config.power, tasks, config.stages.full.repeats, config.seed)
 
 
-def facts(config: PilotFile, observations: Sequence[Observation], **changes: Any) -> Facts:
+def facts(config: PilotFile, observations: Sequence[Observation], **changes: Any) -> StageFacts:
     values: dict[str, Any] = {
         "pilot": config,
         "lines": lines(config),
@@ -94,4 +94,4 @@ def facts(config: PilotFile, observations: Sequence[Observation], **changes: Any
         "power": power(config),
         "completed": frozenset(),
     }
-    return Facts(**{**values, **changes})
+    return StageFacts(**{**values, **changes})

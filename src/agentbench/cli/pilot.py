@@ -179,14 +179,14 @@ def remove_command(folder: Path, *, task_id: str, cause: str, reason: str, by: s
     from dataclasses import asdict
 
     from agentbench.core.text import printable
-    from agentbench.pilot.decisions.removals import Cause
+    from agentbench.pilot.decisions.removals import RemovalCause
     from agentbench.pilot.lifecycle.lock import pilot_lock
     from agentbench.pilot.lifecycle.remove_task import remove_task
     from agentbench.pilot.pilot_state import require_folder
 
     require_folder(folder)
     with pilot_lock(folder):
-        removal = remove_task(folder, task_id, Cause(cause), reason=reason, by=by)
+        removal = remove_task(folder, task_id, RemovalCause(cause), reason=reason, by=by)
     if as_json:
         click.echo(json.dumps(asdict(removal), indent=2))
     else:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from agentbench.core.errors import InputError
-from agentbench.pilot.decisions.criteria import Facts, next_stage
+from agentbench.pilot.decisions.criteria import StageFacts, next_stage
 from agentbench.pilot.decisions.decision_log import StageDecision, read_decisions
 from agentbench.pilot.decisions.efficacy import efficacy_state
 from agentbench.pilot.decisions.flakes import FlakeScreen, read_screen
@@ -19,7 +19,7 @@ from agentbench.pilot.design.pilot_file import STAGES, PilotFile
 from agentbench.pilot.design.plan import PlanLine, parse_plan
 from agentbench.pilot.design.power_analysis import analyse_power
 from agentbench.pilot.design.read_pilot import read_pilot
-from agentbench.pilot.folder import PLAN, REGISTRATION, REGISTRATIONS, RUNS, read_text
+from agentbench.pilot.folder import PLAN, REGISTRATION, REGISTRATIONS, RUNS, is_pilot, read_text
 from agentbench.pilot.registration.registration import Registration, changed_files, read_registrations
 
 
@@ -97,13 +97,13 @@ class PilotState:
         seen: Seen | None = None,
         removed: frozenset[str] | None = None,
         completed: frozenset[str] | None = None,
-    ) -> Facts:
+    ) -> StageFacts:
         """Return what criteria depend on: now, or as it was when a decision was made."""
         records = self.records if seen is None else self.records.until(seen)
         out = self.removed if removed is None else removed
         lines = [line for line in self.lines if line.task_id not in out]
         tasks = len({line.task_id for line in lines})
-        return Facts(
+        return StageFacts(
             pilot=self.pilot,
             lines=lines,
             observations=[attempt for attempt in records.observations() if attempt.task_id not in out],
@@ -187,7 +187,7 @@ def require_folder(folder: Path) -> None:
     Raises:
         InputError: the folder is not a pilot.
     """
-    if not (folder / "pilot.yaml").is_file():
+    if not is_pilot(folder):
         problem = "is not a pilot (no pilot.yaml)" if folder.is_dir() else "does not exist"
         raise InputError(
             f"{folder} {problem}", remedy=f"create one with `ab pilot init {folder} --suite S --method VARIANT`"

@@ -7,7 +7,7 @@ import pytest
 from agentbench.core.reasons import InvalidCause, Outcome, Reason, RunStatus, TerminationCode
 from agentbench.pilot.decisions.flakes import FlakeScreen
 from agentbench.pilot.decisions.observations import Observation
-from agentbench.pilot.decisions.removals import Cause, claim_evidence, contrary_evidence
+from agentbench.pilot.decisions.removals import RemovalCause, claim_evidence, contrary_evidence
 from tests.pilot.samples import attempt, lines, pilot, screen, screened
 
 pytestmark = [pytest.mark.component, pytest.mark.req("L-01")]
@@ -17,34 +17,34 @@ NOOP = [line for line in LINES if line.method == "noop"]
 REFERENCE = next(line for line in LINES if line.method == "reference")
 
 
-def evidence(cause: Cause, *attempts: Observation, screen_of: FlakeScreen | None = None) -> str | None:
+def evidence(cause: RemovalCause, *attempts: Observation, screen_of: FlakeScreen | None = None) -> str | None:
     return claim_evidence("one", cause, screen_of, attempts, frozenset({"reference"}))
 
 
 def test_flake_claim_needs_differing_outcomes_of_one_patch() -> None:
     same = [attempt(line, passed=False, patch="empty", attempt_id=f"id{line.repeat}") for line in NOOP]
-    assert evidence(Cause.FLAKY, *same) is None
+    assert evidence(RemovalCause.FLAKY, *same) is None
     differing = [same[0], attempt(NOOP[1], patch="empty", attempt_id="other")]
-    assert evidence(Cause.FLAKY, *differing) == "the same patch: fail in id1, pass in other"
+    assert evidence(RemovalCause.FLAKY, *differing) == "the same patch: fail in id1, pass in other"
     # Another patch, or another version of the task, may have another outcome.
-    assert evidence(Cause.FLAKY, same[0], attempt(NOOP[1], patch="something")) is None
-    assert evidence(Cause.FLAKY, same[0], attempt(NOOP[1], patch="empty", contract_id="other")) is None
+    assert evidence(RemovalCause.FLAKY, same[0], attempt(NOOP[1], patch="something")) is None
+    assert evidence(RemovalCause.FLAKY, same[0], attempt(NOOP[1], patch="empty", contract_id="other")) is None
     # An error is no outcome.
-    assert evidence(Cause.FLAKY, same[0], attempt(NOOP[1], patch="empty", checks=Outcome.ERROR)) is None
+    assert evidence(RemovalCause.FLAKY, same[0], attempt(NOOP[1], patch="empty", checks=Outcome.ERROR)) is None
 
 
 def test_flake_screen_supports_a_claim() -> None:
     flaky = screen(screened("one", valid=False, flaky=("answer",), why="flaky: answer"))
-    assert evidence(Cause.FLAKY, screen_of=flaky) == "flake screen: differing outcomes of answer"
-    assert evidence(Cause.INVALID_ORACLE, screen_of=flaky) is None
+    assert evidence(RemovalCause.FLAKY, screen_of=flaky) == "flake screen: differing outcomes of answer"
+    assert evidence(RemovalCause.INVALID_ORACLE, screen_of=flaky) is None
 
 
 def test_oracle_claim_needs_a_rejected_reference_or_an_accepted_base() -> None:
-    assert evidence(Cause.INVALID_ORACLE, attempt(REFERENCE)) is None
-    assert "reject the reference" in str(evidence(Cause.INVALID_ORACLE, attempt(REFERENCE, passed=False)))
+    assert evidence(RemovalCause.INVALID_ORACLE, attempt(REFERENCE)) is None
+    assert "reject the reference" in str(evidence(RemovalCause.INVALID_ORACLE, attempt(REFERENCE, passed=False)))
     # A method that fails does not make a task invalid.
     lazy = next(line for line in LINES if line.method == "lazy")
-    assert evidence(Cause.INVALID_ORACLE, attempt(lazy, passed=False)) is None
+    assert evidence(RemovalCause.INVALID_ORACLE, attempt(lazy, passed=False)) is None
     solved = attempt(
         NOOP[0],
         passed=False,
@@ -53,13 +53,13 @@ def test_oracle_claim_needs_a_rejected_reference_or_an_accepted_base() -> None:
         reason=Reason.BASELINE_NOT_FAILING,
         termination=TerminationCode.BASELINE_NOT_FAILING,
     )
-    assert "pass on the base repository" in str(evidence(Cause.INVALID_ORACLE, solved))
+    assert "pass on the base repository" in str(evidence(RemovalCause.INVALID_ORACLE, solved))
 
 
 def test_setup_claim_needs_a_failed_setup() -> None:
-    assert evidence(Cause.SETUP, attempt(NOOP[0])) is None
+    assert evidence(RemovalCause.SETUP, attempt(NOOP[0])) is None
     failed = attempt(NOOP[0], passed=False, status=RunStatus.INVALID, termination=TerminationCode.SETUP_FAILED)
-    assert "setup failed" in str(evidence(Cause.SETUP, failed))
+    assert "setup failed" in str(evidence(RemovalCause.SETUP, failed))
 
 
 def test_refusal_says_what_the_records_show() -> None:

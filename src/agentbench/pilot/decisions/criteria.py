@@ -24,7 +24,7 @@ class Criterion:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class StageFacts:
     """Everything that criteria depend on."""
 
     pilot: PilotFile
@@ -45,19 +45,19 @@ class Facts:
         return lines, {attempt.key: attempt for attempt in self.observations if attempt.key in keys}
 
 
-def entry_criteria(stage: str, facts: Facts) -> tuple[Criterion, ...]:
+def entry_criteria(stage: str, facts: StageFacts) -> tuple[Criterion, ...]:
     """Decide whether a stage may start."""
     parts = {"feasibility": _feasibility_entry, "limited": _limited_entry, "full": _full_entry}
     return tuple(parts[stage](facts))
 
 
-def exit_criteria(stage: str, facts: Facts) -> tuple[Criterion, ...]:
+def exit_criteria(stage: str, facts: StageFacts) -> tuple[Criterion, ...]:
     """Decide whether a stage is complete and usable."""
     parts = {"feasibility": _feasibility_exit, "limited": _limited_exit, "full": _full_exit}
     return tuple(parts[stage](facts))
 
 
-def _feasibility_entry(facts: Facts) -> Iterator[Criterion]:
+def _feasibility_entry(facts: StageFacts) -> Iterator[Criterion]:
     yield _deterministic(facts)
     yield _flake_rate(facts)
     budgets = facts.pilot.budgets
@@ -65,12 +65,12 @@ def _feasibility_entry(facts: Facts) -> Iterator[Criterion]:
     yield Criterion("caps_configured", True, caps)
 
 
-def _feasibility_exit(facts: Facts) -> Iterator[Criterion]:
+def _feasibility_exit(facts: StageFacts) -> Iterator[Criterion]:
     yield _records_complete("feasibility", facts)
     yield _costs_recorded("feasibility", facts)
 
 
-def _limited_entry(facts: Facts) -> Iterator[Criterion]:
+def _limited_entry(facts: StageFacts) -> Iterator[Criterion]:
     yield _completed("feasibility", facts)
     _, made = facts.of_stage("feasibility")
     violations = sorted(attempt.attempt_id for attempt in made.values() if attempt.violation)
@@ -79,7 +79,7 @@ def _limited_entry(facts: Facts) -> Iterator[Criterion]:
     yield _flake_rate(facts)
 
 
-def _limited_exit(facts: Facts) -> Iterator[Criterion]:
+def _limited_exit(facts: StageFacts) -> Iterator[Criterion]:
     yield _records_complete("limited", facts)
     yield _endpoint_computable(facts)
     missing = sorted(attempt.attempt_id for attempt in facts.observations if not attempt.subscores)
@@ -89,13 +89,13 @@ def _limited_exit(facts: Facts) -> Iterator[Criterion]:
     yield _within_budget(facts)
 
 
-def _full_entry(facts: Facts) -> Iterator[Criterion]:
+def _full_entry(facts: StageFacts) -> Iterator[Criterion]:
     yield _completed("limited", facts)
     yield power_criterion(facts.power)
     yield _remaining_budget(facts)
 
 
-def _full_exit(facts: Facts) -> Iterator[Criterion]:
+def _full_exit(facts: StageFacts) -> Iterator[Criterion]:
     yield _records_complete("full", facts)
     yield _endpoint_computable(facts)
     yield _within_budget(facts)
@@ -104,16 +104,16 @@ def _full_exit(facts: Facts) -> Iterator[Criterion]:
 # --- single criteria --------------------------------------------------------------------------------------------------
 
 
-def _completed(stage: str, facts: Facts) -> Criterion:
+def _completed(stage: str, facts: StageFacts) -> Criterion:
     done = stage in facts.completed
     return Criterion(f"{stage}_complete", done, f"stage {stage} {'met' if done else 'has not met'} its exit criteria")
 
 
-def _tasks(facts: Facts) -> list[str]:
+def _tasks(facts: StageFacts) -> list[str]:
     return sorted({line.task_id for line in facts.lines})
 
 
-def _deterministic(facts: Facts) -> Criterion:
+def _deterministic(facts: StageFacts) -> Criterion:
     name = "checks_deterministic"
     if facts.screen is None:
         return Criterion(name, False, "the flake screen has not run")
@@ -126,7 +126,7 @@ def _deterministic(facts: Facts) -> Criterion:
     return Criterion(name, not bad, f"{evidence}; {why}" if bad else evidence)
 
 
-def _flake_rate(facts: Facts) -> Criterion:
+def _flake_rate(facts: StageFacts) -> Criterion:
     tasks = _tasks(facts)
     flaky = {task: why for task, why in flaky_tasks(facts.screen, facts.observations).items() if task in tasks}
     share, tolerance = len(flaky) / max(1, len(tasks)), facts.pilot.flakes.tolerance
@@ -135,7 +135,7 @@ def _flake_rate(facts: Facts) -> Criterion:
     return Criterion("flake_rate", share <= tolerance, f"{evidence}; {listed}" if flaky else evidence)
 
 
-def _records_complete(stage: str, facts: Facts) -> Criterion:
+def _records_complete(stage: str, facts: StageFacts) -> Criterion:
     lines, made = facts.of_stage(stage)
     missing = [line for line in lines if line.key not in made or not made[line.key].complete]
     evidence = f"{len(lines) - len(missing)} of {len(lines)} attempts have a record with a termination reason"
@@ -143,7 +143,7 @@ def _records_complete(stage: str, facts: Facts) -> Criterion:
     return Criterion("records_complete", not missing, evidence + listed)
 
 
-def _costs_recorded(stage: str, facts: Facts) -> Criterion:
+def _costs_recorded(stage: str, facts: StageFacts) -> Criterion:
     _, made = facts.of_stage(stage)
     units = sorted({attempt.unit for attempt in made.values()})
     unpriced = sorted(attempt.attempt_id for attempt in made.values() if not attempt.priced)
@@ -151,7 +151,7 @@ def _costs_recorded(stage: str, facts: Facts) -> Criterion:
     return Criterion("costs_recorded", not unpriced and len(units) <= 1, evidence + _listed(unpriced))
 
 
-def _endpoint_computable(facts: Facts) -> Criterion:
+def _endpoint_computable(facts: StageFacts) -> Criterion:
     rate = facts.pilot.endpoint
     counted = {
         (attempt.task_id, attempt.method) for attempt in facts.observations if attempt.trial.value(rate) is not None
@@ -162,7 +162,7 @@ def _endpoint_computable(facts: Facts) -> Criterion:
     return Criterion("endpoint_computable", not missing, evidence + _listed(missing))
 
 
-def _within_budget(facts: Facts) -> Criterion:
+def _within_budget(facts: StageFacts) -> Criterion:
     total = facts.pilot.budgets.total
     return Criterion("within_budget", facts.spent <= total, f"{facts.spent:.6g} of {total:g} spent")
 
@@ -182,7 +182,7 @@ def power_criterion(power: PowerAnalysis) -> Criterion:
     return Criterion("power_supported", power.supported, evidence)
 
 
-def _remaining_budget(facts: Facts) -> Criterion:
+def _remaining_budget(facts: StageFacts) -> Criterion:
     """Project the rest of the plan from the mean cost of each method so far."""
     made = {attempt.key for attempt in facts.observations if attempt.complete}
     costs: dict[str, list[float]] = {}

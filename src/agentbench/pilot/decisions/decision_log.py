@@ -15,14 +15,14 @@ from agentbench.pilot.decisions.criteria import Criterion
 from agentbench.pilot.decisions.stopping_rules import Stop
 from agentbench.pilot.folder import DECISIONS
 
-Kind = Literal["entry", "opened", "stop", "exit"]
+DecisionKind = Literal["entry", "opened", "stop", "exit"]
 
 
 @dataclass(frozen=True, slots=True)
 class StageDecision:
     """One line of `decisions.jsonl`."""
 
-    kind: Kind
+    kind: DecisionKind
     stage: str
     registration_id: str
     at: str = field(default_factory=now_iso)
@@ -94,7 +94,7 @@ def append_decision(folder: Path, decision: StageDecision) -> None:
 
 def _decision(value: dict[str, Json]) -> StageDecision:
     value.pop("previous", None)
-    if value["kind"] not in get_args(Kind):
+    if value["kind"] not in get_args(DecisionKind):
         raise ValueError(value["kind"])
     criteria = value.pop("criteria", ())
     parts: dict[str, object] = {name: tuple(part) if isinstance(part, list) else part for name, part in value.items()}

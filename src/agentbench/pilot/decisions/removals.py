@@ -20,7 +20,7 @@ from agentbench.pilot.decisions.observations import Observation
 from agentbench.pilot.folder import REMOVALS
 
 
-class Cause(StrEnum):
+class RemovalCause(StrEnum):
     """Why a task is invalid."""
 
     FLAKY = "flaky"
@@ -36,7 +36,7 @@ class Removal:
     """One line of `removals.jsonl`."""
 
     task_id: str
-    cause: Cause
+    cause: RemovalCause
     reason: str
     by: str
     evidence: str
@@ -47,16 +47,20 @@ class Removal:
 
 
 def claim_evidence(
-    task_id: str, cause: Cause, screen: FlakeScreen | None, attempts: Sequence[Observation], references: frozenset[str]
+    task_id: str,
+    cause: RemovalCause,
+    screen: FlakeScreen | None,
+    attempts: Sequence[Observation],
+    references: frozenset[str],
 ) -> str | None:
     """Return the evidence for a claim, or None if no record supports it.
 
     `references` are the methods that apply the task's reference solution.
     """
     own = [attempt for attempt in attempts if attempt.task_id == task_id]
-    if cause is Cause.FLAKY:
+    if cause is RemovalCause.FLAKY:
         return flaky_tasks(screen, own).get(task_id)
-    if cause is Cause.SETUP:
+    if cause is RemovalCause.SETUP:
         return next(_setup_evidence(task_id, screen, own), None)
     return next(_oracle_evidence(task_id, screen, own, references), None)
 
@@ -115,7 +119,7 @@ def read_removals(folder: Path) -> list[Removal]:
     for number, entry in enumerate(ChainedLog(path).entries(), start=1):
         value = {name: part for name, part in entry.items() if name != "previous"}
         try:
-            removals.append(Removal(**{**value, "cause": Cause(str(value["cause"]))}))  # type: ignore[arg-type]
+            removals.append(Removal(**{**value, "cause": RemovalCause(str(value["cause"]))}))  # type: ignore[arg-type]
         except (TypeError, ValueError, KeyError):
             raise InputError(f"{path}:{number}: not a removal") from None
     return removals

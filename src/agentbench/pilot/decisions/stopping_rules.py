@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agentbench.pilot.decisions.observations import BREAKERS, CAPS, Observation
@@ -49,7 +49,8 @@ def stopping_rules(pilot: PilotFile, observations: Sequence[Observation], spent:
     yield RuleState(TOTAL_BUDGET, state, stop)
 
 
-def first_stop(states: Iterator[RuleState]) -> Stop | None:
+def first_stop(states: Iterable[RuleState]) -> Stop | None:
+    """Return the stop of the first rule that holds."""
     return next((state.stop for state in states if state.stop is not None), None)
 
 

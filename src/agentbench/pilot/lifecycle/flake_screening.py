@@ -16,10 +16,8 @@ from agentbench.pilot.pilot_state import PilotState
 from agentbench.run.lab import Lab
 from agentbench.run.validation import validate_suite
 
-Report = Callable[[str], None]
 
-
-def screen_tasks(design: PilotDesign, state: PilotState, workers: int, report: Report) -> bool:
+def screen_tasks(design: PilotDesign, state: PilotState, workers: int, report: Callable[[str], None]) -> bool:
     """Screen the tasks that have no result yet. Return whether there were any.
 
     Raises:

@@ -8,8 +8,8 @@ from agentbench.core.errors import ContractError, InputError
 from agentbench.pilot.design.pilot_design import PilotDesign, read_design, require_written_plan_files, write_plan_files
 from agentbench.pilot.design.sample import task_identities
 from agentbench.pilot.pilot_state import PilotState, is_frozen, read_registered_state
-from agentbench.pilot.registration.register import register
 from agentbench.pilot.registration.registration import Registration
+from agentbench.pilot.registration.write_registration import register
 from agentbench.signing.keys import SigningKey
 
 

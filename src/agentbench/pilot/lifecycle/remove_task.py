@@ -6,12 +6,12 @@ from pathlib import Path
 
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.errors import InputError
-from agentbench.pilot.decisions.removals import Cause, Removal, append_removal, claim_evidence, contrary_evidence
+from agentbench.pilot.decisions.removals import Removal, RemovalCause, append_removal, claim_evidence, contrary_evidence
 from agentbench.pilot.errors import CriterionNotMet
 from agentbench.pilot.pilot_state import read_unchanged_state
 
 
-def remove_task(folder: Path, task_id: str, cause: Cause, *, reason: str, by: str) -> Removal:
+def remove_task(folder: Path, task_id: str, cause: RemovalCause, *, reason: str, by: str) -> Removal:
     """Check the claim, and log the removal.
 
     Raises:

@@ -5,7 +5,7 @@ A stage has one run directory per method in `runs/`. It can be killed at any mom
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,16 +17,17 @@ from agentbench.pilot.decisions.decision_log import StageDecision, append_decisi
 from agentbench.pilot.decisions.flakes import screen_digest
 from agentbench.pilot.decisions.launches import LaunchIds, read_launches
 from agentbench.pilot.decisions.observations import observe
+from agentbench.pilot.decisions.stopping_rules import first_stop
 from agentbench.pilot.design.efficacy_rule import efficacy_rule
 from agentbench.pilot.design.pilot_design import PilotDesign, prices_file, read_design
 from agentbench.pilot.design.pilot_file import STAGES
 from agentbench.pilot.errors import CriterionNotMet
 from agentbench.pilot.folder import RUNS
-from agentbench.pilot.lifecycle.flake_screening import Report, screen_tasks
-from agentbench.pilot.lifecycle.stop_watch import StopWatch
+from agentbench.pilot.lifecycle.admission import Admission
+from agentbench.pilot.lifecycle.flake_screening import screen_tasks
 from agentbench.pilot.pilot_state import PilotState, read_registered_state
-from agentbench.pilot.registration.register import require_unchanged
 from agentbench.pilot.registration.registration import deviations
+from agentbench.pilot.registration.write_registration import require_unchanged
 from agentbench.record.find_run import run_directories
 from agentbench.record.run_directory import RunDirectory
 from agentbench.reports.sources import open_run
@@ -47,7 +48,7 @@ class StageRun:
     stage: str
     options: ExecutorOptions
 
-    def enter(self, report: Report) -> StageDecision:
+    def enter(self, report: Callable[[str], None]) -> StageDecision:
         """Decide whether the stage may start, and log the decision. A stage that was entered stays so.
 
         Raises:
@@ -99,7 +100,7 @@ class StageRun:
             )
             append_decision(folder, opened)
             self.state = read_registered_state(folder)
-            study.admit = StopWatch(self.state, self.stage, ids)
+            study.admit = Admission(self.state, self.stage, ids)
             study.choose_id = lambda row: ids.choose(row.key)
             yield study
 
@@ -145,7 +146,7 @@ class StageRun:
         if state.stopped is not None:
             return state.stopped
         removed = tuple(sorted(state.removed))
-        stop = next((rule.stop for rule in state.rules(self.stage) if rule.stop is not None), None)
+        stop = first_stop(state.rules(self.stage))
         if stop is not None:
             launched = len(read_launches(state.folder / RUNS, state.records.by_run))
             registration = state.registration.registration_id

@@ -34,7 +34,7 @@ class Amendment(_Part):
     reason: str
 
 
-class TaskIdentity(_Part):
+class RegisteredTask(_Part):
     task_id: str
     suite: str
     stratum: str
@@ -44,7 +44,7 @@ class TaskIdentity(_Part):
     weights: dict[str, JsonValue] | None = None
 
 
-class Method(_Part):
+class RegisteredMethod(_Part):
     name: str
     role: str
     """`method` or `baseline`."""
@@ -62,8 +62,8 @@ class FrozenContent(_Part):
     """Digest of the code of the harness: a checkout can be edited without a commit. Null in earlier registrations."""
     files: dict[str, str]
     """SHA-256 of the frozen files."""
-    tasks: tuple[TaskIdentity, ...]
-    methods: tuple[Method, ...]
+    tasks: tuple[RegisteredTask, ...]
+    methods: tuple[RegisteredMethod, ...]
     rubric: str
     """Digest of the published rubric and its weights; weights of suites are with the tasks."""
     thresholds: str

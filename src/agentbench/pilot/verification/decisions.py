@@ -9,7 +9,7 @@ from agentbench.pilot.decisions.criteria import entry_criteria, exit_criteria
 from agentbench.pilot.decisions.decision_log import StageDecision
 from agentbench.pilot.decisions.flakes import screen_digest
 from agentbench.pilot.decisions.removals import Removal, claim_evidence
-from agentbench.pilot.decisions.stopping_rules import Stop
+from agentbench.pilot.decisions.stopping_rules import Stop, first_stop
 from agentbench.pilot.folder import (
     DECISIONS,
     REMOVALS,
@@ -89,8 +89,7 @@ def _criteria_problem(then: PilotState, decision: StageDecision, completed: froz
 
 def _held(then: PilotState, decision: StageDecision) -> Stop | None:
     """Return the stopping rule that held at a decision."""
-    states = then.rules(decision.stage, seen=decision.seen, removed=frozenset(decision.removed))
-    return next((rule.stop for rule in states if rule.stop is not None), None)
+    return first_stop(then.rules(decision.stage, seen=decision.seen, removed=frozenset(decision.removed)))
 
 
 def same_wording(then: PilotState) -> bool:

@@ -1,4 +1,4 @@
-"""Evaluate the stopping rules while a stage runs."""
+"""Admit attempts of a stage until a stopping rule holds."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from agentbench.pilot.decisions.decision_log import append_decision, stop_decision
 from agentbench.pilot.decisions.launches import LaunchIds
 from agentbench.pilot.decisions.observations import Records
-from agentbench.pilot.decisions.stopping_rules import Stop
+from agentbench.pilot.decisions.stopping_rules import Stop, first_stop
 from agentbench.pilot.folder import RUNS
 from agentbench.pilot.pilot_state import PilotState, evaluate_rules
 from agentbench.record.schema import AttemptRecord, parse_record
 
 
 @dataclass(slots=True)
-class StopWatch:
+class Admission:
     """Evaluates the stopping rules before each attempt. Once a rule holds, logs the stop and admits no attempt."""
 
     state: PilotState
@@ -31,7 +31,7 @@ class StopWatch:
             return False
         records = self._read()
         states = evaluate_rules(self.state, self.stage, records, self.state.removed)
-        self.stop = next((rule.stop for rule in states if rule.stop is not None), None)
+        self.stop = first_stop(states)
         if self.stop is None:
             return True
         registration, launched = self.state.registration.registration_id, self.ids.launched

@@ -19,9 +19,9 @@ from agentbench.pilot.folder import FROZEN, REGISTRATION, REGISTRATIONS, json_te
 from agentbench.pilot.registration.registration import (
     SCHEMA_VERSION,
     FrozenContent,
-    Method,
+    RegisteredMethod,
+    RegisteredTask,
     Registration,
-    TaskIdentity,
     identify_registration,
 )
 from agentbench.pilot.registration.signature import sign_registration
@@ -46,7 +46,7 @@ def current_content(design: PilotDesign) -> FrozenContent:
         harness_version=harness_version(),
         harness_sources=sources_digest(),
         files={name: sha256_hex(read_text(folder / name).encode()) for name in FROZEN},
-        tasks=tuple(TaskIdentity.model_validate(task) for task in task_identities(design.sample)),
+        tasks=tuple(RegisteredTask.model_validate(task) for task in task_identities(design.sample)),
         methods=tuple(_methods(pilot, folder)),
         rubric=rubric_id(published_rubric()),
         thresholds=digest(asdict(published_thresholds())),
@@ -54,10 +54,10 @@ def current_content(design: PilotDesign) -> FrozenContent:
     )
 
 
-def _methods(pilot: PilotFile, folder: Path) -> Iterator[Method]:
+def _methods(pilot: PilotFile, folder: Path) -> Iterator[RegisteredMethod]:
     for role, entries in (("method", pilot.methods), ("baseline", pilot.baselines)):
         for entry in entries:
-            yield Method(name=entry.label, role=role, digest=method_digest(entry, folder))
+            yield RegisteredMethod(name=entry.label, role=role, digest=method_digest(entry, folder))
 
 
 def register(
