@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from agentbench.pilot.pilot_state import read_registered_state
 from agentbench.pilot.report.tables import AUDIT_COLUMNS, rubric_columns
+from tests.campaigns.sequential_recorded import recorded_pairs
 from tests.pilot.conftest import Finished, output
 from tests.pilot.studies import read_jsonl, records
 from tests.run.conftest import Ab
@@ -137,7 +139,7 @@ def test_report_compares_methods_and_baselines(finished: Finished) -> None:
     assert (primary["a"], primary["b"], primary["comparison"]["difference"]) == ("lazy", "good", 0.75)
     assert len(report["comparisons"]) == 5
     assert {line["unit"] for line in report["costs"]} == {"abstract"}
-    assert {line["invalid"] for line in report["rates"]} == {0}
+    assert {(line["invalid"], line["check_errors"]) for line in report["rates"]} == {(0, 0)}
     assert (report["caps"]["total"], report["caps"]["task"], report["caps"]["run"]) == (100.0, 50.0, 5.0)
     assert {"name": "wall_sec", "value": "120 (environment.timeout_sec)", "tasks": 4} in report["caps"]["attempt"]
 
@@ -194,3 +196,15 @@ def test_report_pages_are_written(ab: Ab, study: Path) -> None:
     # The same page again replaces it.
     assert ab("pilot", "report", study, "--format", "html").code == 0
     assert ab("verify", study).code == 0
+
+
+@pytest.mark.req("L-04")
+def test_rules_applied_to_recorded_attempts_use_at_most_all_of_them(finished: Finished) -> None:
+    pairs = list(recorded_pairs(read_registered_state(finished.folder)))
+    assert len(pairs) == 6
+    for pair in pairs:
+        fixed = pair.decisions["fixed"]
+        assert fixed is not None
+        # Four tasks cannot decide anything at 0.05.
+        assert (pair.blocks, fixed.blocks, fixed.outcome.value) == (8, 8, "inconclusive")
+        assert all(decision is None or decision.blocks <= 8 for decision in pair.decisions.values())

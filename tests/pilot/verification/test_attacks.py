@@ -87,6 +87,10 @@ ATTACKS: dict[str, tuple[Callable[[Path], object], str]] = {
         "is not the registered one",
     ),
     "edited plan": (lambda study: replace_text(study / "plan.csv", "feasibility", "limited"), "plan.csv"),
+    "edited figure": (
+        lambda study: replace_text(study / "cost_projection.svg", "a model", "spent"),
+        "cost_projection.svg",
+    ),
     "deleted attempt": (delete_last_record, "attempts.jsonl"),
     "deleted folder of an attempt": (
         lambda study: shutil.rmtree(next((first_run(study) / "tasks").glob("*/*"))),

@@ -25,7 +25,17 @@ from agentbench.reports.number_format import amount, counted, percent, probabili
 from agentbench.reports.sources import open_run
 
 PAGE = "report/index.html"
-RATE_COLUMNS = ("stratum", "method", "tasks", "passed", "invalid", "rate", "95% interval", "method of the interval")
+RATE_COLUMNS = (
+    "stratum",
+    "method",
+    "tasks",
+    "passed",
+    "invalid",
+    "check errors",
+    "rate",
+    "95% interval",
+    "method of the interval",
+)
 COST_COLUMNS = ("stratum", "method", "attempts", "total", "quartiles", "tokens", "seconds")
 ATTEMPTS = "report/attempts"
 _TONES = {"complete": "pass", "stopped": "fail", "running": "accent", "next": "accent", "waiting": "none"}
@@ -137,6 +147,7 @@ def _results(report: PilotReport) -> Iterable[str]:
             str(line.tasks),
             counted(line.proportion),
             str(line.invalid),
+            str(line.check_errors),
             percent(line.proportion.share),
             share_interval(line.proportion.interval),
             line.proportion.interval.method if line.proportion.interval else "",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentbench.core.reasons import RunStatus
 from agentbench.pilot.decisions.observations import Observation
 from agentbench.pilot.design.efficacy_rule import efficacy_rule, planned_blocks
 from agentbench.pilot.folder import AUDIT, COMPARISONS, RUBRIC, RUNS, write_text
@@ -39,6 +40,8 @@ class RateLine:
     proportion: Proportion
     invalid: int
     """Attempts outside the rate."""
+    check_errors: int
+    """Attempts in the rate whose checks could not decide. They count as not passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,8 @@ def _rates(state: PilotState, counted: Sequence[Observation]) -> tuple[RateLine,
 def _rate(stratum: str, method: str, trials: Sequence[Trial], state: PilotState) -> RateLine:
     proportion = endpoint(trials, state.pilot.endpoint)
     invalid = len(trials) - proportion.total
-    return RateLine(stratum, method, len({trial.task for trial in trials}), proportion, invalid)
+    errors = sum(trial.status is RunStatus.ACCEPTANCE_ERROR for trial in trials)
+    return RateLine(stratum, method, len({trial.task for trial in trials}), proportion, invalid, errors)
 
 
 def _costs(state: PilotState) -> tuple[CostLine, ...]:

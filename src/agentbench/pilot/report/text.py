@@ -30,7 +30,7 @@ from agentbench.reports.spending import Quartiles
 
 QUARTILES = ("low", "median", "high")
 CSV_COLUMNS = (
-    "stratum", "method", "endpoint", "tasks", "passed", "attempts", "invalid", "rate", "ci_low", "ci_high", "interval",
+    "stratum", "method", "endpoint", "tasks", "passed", "attempts", "invalid", "check_errors", "rate", "ci_low", "ci_high", "interval",
     "cost_total", "unit", *(f"{what}_{name}" for what in ("cost", "tokens", "seconds") for name in QUARTILES),
     "removed_tasks", "deviations",
 )  # fmt: skip
@@ -139,7 +139,17 @@ def report_markdown(report: PilotReport) -> str:
 
 def _rate_table(lines: Sequence[RateLine]) -> list[str]:
     return markdown_table(
-        ("stratum", "method", "tasks", "passed", "invalid", "rate", "95% interval", "method of the interval"),
+        (
+            "stratum",
+            "method",
+            "tasks",
+            "passed",
+            "invalid",
+            "check errors",
+            "rate",
+            "95% interval",
+            "method of the interval",
+        ),
         [
             (
                 code(line.stratum),
@@ -147,6 +157,7 @@ def _rate_table(lines: Sequence[RateLine]) -> list[str]:
                 str(line.tasks),
                 counted(line.proportion),
                 str(line.invalid),
+                str(line.check_errors),
                 percent(line.proportion.share),
                 share_interval(line.proportion.interval),
                 line.proportion.interval.method if line.proportion.interval else "",
@@ -248,6 +259,7 @@ def _rate_json(line: RateLine) -> dict[str, Json]:
         "passed": line.proportion.count,
         "attempts": line.proportion.total,
         "invalid": line.invalid,
+        "check_errors": line.check_errors,
         "rate": line.proportion.share,
         "interval": asdict(interval) if interval else None,
     }
@@ -267,6 +279,7 @@ def report_csv(report: PilotReport) -> str:
                 "passed": line.proportion.count,
                 "attempts": line.proportion.total,
                 "invalid": line.invalid,
+                "check_errors": line.check_errors,
                 "rate": line.proportion.share,
                 "ci_low": interval.low if interval else None,
                 "ci_high": interval.high if interval else None,

@@ -15,9 +15,8 @@ from agentbench.pilot.folder import (
     REMOVALS,
 )
 from agentbench.pilot.pilot_state import PilotState
-from agentbench.pilot.verification.registrations import CURRENT_RULES
+from agentbench.pilot.verification.registrations import CURRENT_RULES, made_by_this_version
 from agentbench.pilot.verification.result import PilotVerification
-from agentbench.run.version import harness_version
 
 
 def check_decisions(state: PilotState, history: Sequence[PilotState], result: PilotVerification) -> None:
@@ -64,7 +63,11 @@ def _stop_problem(then: PilotState, decision: StageDecision) -> str:
         return "no stopping rule held"
     if (stop.rule, stop.evidence) != (decision.rule, decision.evidence):
         return f"rule {stop.rule} held, with other evidence"
-    return "" if stop.why == decision.why or not same_wording(then) else f"rule {stop.rule} held, for another reason"
+    return (
+        ""
+        if stop.why == decision.why or not made_by_this_version(then.registration)
+        else f"rule {stop.rule} held, for another reason"
+    )
 
 
 def _criteria_problem(then: PilotState, decision: StageDecision, completed: frozenset[str]) -> str:
@@ -80,7 +83,7 @@ def _criteria_problem(then: PilotState, decision: StageDecision, completed: froz
     if then.registration.schema_version < CURRENT_RULES and "power_supported" in recorded:
         computed["power_supported"] = recorded["power_supported"]
     if recorded == computed and decision.met == all(computed.values()):
-        same = criteria == decision.criteria or not same_wording(then)
+        same = criteria == decision.criteria or not made_by_this_version(then.registration)
         return "" if same else f"{decision.kind} of stage {decision.stage}: the evidence differs when computed again"
     differing = sorted(name for name in recorded.keys() | computed.keys() if recorded.get(name) != computed.get(name))
     what = ", ".join(differing) or "the decision"
@@ -90,11 +93,6 @@ def _criteria_problem(then: PilotState, decision: StageDecision, completed: froz
 def _held(then: PilotState, decision: StageDecision) -> Stop | None:
     """Return the stopping rule that held at a decision."""
     return first_stop(then.rules(decision.stage, seen=decision.seen, removed=frozenset(decision.removed)))
-
-
-def same_wording(then: PilotState) -> bool:
-    """Return whether this version of the harness made the decisions; another one may describe the same evidence in other words."""
-    return then.registration.harness_version == harness_version()
 
 
 def check_removals(state: PilotState, history: Sequence[PilotState], result: PilotVerification) -> None:
@@ -116,4 +114,8 @@ def _removal_problem(then: PilotState, removal: Removal) -> str:
     evidence = claim_evidence(removal.task_id, removal.cause, then.screen, attempts, then.reference_methods)
     if evidence is None:
         return f"no record that the removal was based on shows that task {removal.task_id} is invalid ({removal.cause})"
-    return "" if evidence == removal.evidence or not same_wording(then) else "the evidence differs when computed again"
+    return (
+        ""
+        if evidence == removal.evidence or not made_by_this_version(then.registration)
+        else "the evidence differs when computed again"
+    )

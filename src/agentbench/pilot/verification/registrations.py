@@ -7,12 +7,14 @@ from pathlib import Path
 
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError
+from agentbench.pilot.design.cost_figure import cost_figure
 from agentbench.pilot.design.cost_model import inputs_json, project_costs, projection_text
 from agentbench.pilot.design.pilot_file import PilotFile
 from agentbench.pilot.design.plan import PlannedTask, make_plan, plan_text
 from agentbench.pilot.design.power_analysis import analyse_power, power_json
 from agentbench.pilot.design.read_pilot import read_pilot
 from agentbench.pilot.folder import (
+    COST_FIGURE,
     COST_INPUTS,
     COST_PROJECTION,
     PLAN,
@@ -24,9 +26,15 @@ from agentbench.pilot.folder import (
 from agentbench.pilot.pilot_state import PilotState
 from agentbench.pilot.registration.registration import Registration
 from agentbench.pilot.verification.result import PilotVerification
+from agentbench.run.version import harness_version
 
 CURRENT_RULES = 2
 """First schema version of registrations whose plan decides the ids of attempts, with power simulated by the deciding test."""
+
+
+def made_by_this_version(registration: Registration) -> bool:
+    """Return whether this version of the harness made a pilot. Another one may word evidence or draw figures differently."""
+    return registration.harness_version == harness_version()
 
 
 def check_registration(state: PilotState, registration: Registration, result: PilotVerification) -> None:
@@ -44,6 +52,15 @@ def check_registration(state: PilotState, registration: Registration, result: Pi
                 result.add("changed", _place(state, folder / name), "differs from the registration")
     if result.ok:
         _check_plan(state, registration, copy, result)
+        if registration == state.registration and made_by_this_version(registration):
+            _check_figure(state, result)
+
+
+def _check_figure(state: PilotState, result: PilotVerification) -> None:
+    figure = cost_figure(project_costs(state.pilot, state.lines), state.pilot.budgets.total)
+    path = state.folder / COST_FIGURE
+    if path.exists() and read_text(path) != figure:
+        result.add("changed", COST_FIGURE, "is not the figure of the cost projection")
 
 
 def _check_plan(state: PilotState, registration: Registration, copy: Path, result: PilotVerification) -> None:
