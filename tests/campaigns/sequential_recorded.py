@@ -17,13 +17,13 @@ from pathlib import Path
 
 from agentbench.pilot.pilot_state import PilotState, read_registered_state
 from agentbench.statistics.sequential.decide import first_decision
-from agentbench.statistics.sequential.rules import Block, PlannedBlocks, SequentialDecision
+from agentbench.statistics.sequential.rules import Block, PlannedBlocks, Rule, SequentialDecision, look_schedule
 from tests.campaigns.sequential import FIXED, RULES
 
 
 @dataclass(frozen=True)
 class RecordedPair:
-    """Two methods, and the decision of each rule about them; None before its first look."""
+    """Two methods, and the decision of each rule about them; None if the plan is too small for its looks."""
 
     a: str
     b: str
@@ -42,9 +42,15 @@ def recorded_pairs(state: PilotState) -> Iterator[RecordedPair]:
             for task, repeat in order
         ]
         rules = {"fixed": FIXED, **RULES}
-        yield RecordedPair(
-            a, b, len(blocks), {name: first_decision(rule, planned, blocks) for name, rule in rules.items()}
-        )
+        yield RecordedPair(a, b, len(blocks), {name: _decision(rule, planned, blocks) for name, rule in rules.items()})
+
+
+def _decision(rule: Rule, planned: PlannedBlocks, blocks: list[Block]) -> SequentialDecision | None:
+    try:
+        look_schedule(rule, planned)
+    except ValueError:
+        return None
+    return first_decision(rule, planned, blocks)
 
 
 def main() -> None:

@@ -43,6 +43,6 @@ def test_example_runs_to_its_report(ab: Ab, tmp_path: Path) -> None:
     assert (refused.code, "NOT MET power_supported" in refused.stdout) == (1, True), refused.stdout
     report = ab("pilot", "report", study)
     assert report.code == 0, report.stderr
-    assert "`thorough` | 4 | 4 of 4 | 100.0%" in report.stdout
-    assert "`quick` | 4 | 1 of 4 | 25.0%" in report.stdout
+    assert "`thorough` | 4 | 4 of 4 | 0 | 0 | 100.0%" in report.stdout
+    assert "`quick` | 4 | 1 of 4 | 0 | 0 | 25.0%" in report.stdout
     assert ab("verify", study).code == 0

@@ -42,8 +42,9 @@ def test_feasibility_ends_with_complete_priced_records() -> None:
     made = [attempt(line) for line in FEASIBILITY]
     assert unmet(exit_criteria("feasibility", facts(CONFIG, made))) == []
     assert unmet(exit_criteria("feasibility", facts(CONFIG, made[1:]))) == ["records_complete"]
-    interrupted = attempt(FEASIBILITY[0], termination=TerminationCode.INTERRUPTED)
-    assert unmet(exit_criteria("feasibility", facts(CONFIG, [interrupted, *made[1:]]))) == ["records_complete"]
+    for code in (TerminationCode.INTERRUPTED, TerminationCode.SANDBOX_ERROR, TerminationCode.SETUP_FAILED):
+        ended = attempt(FEASIBILITY[0], termination=code)
+        assert unmet(exit_criteria("feasibility", facts(CONFIG, [ended, *made[1:]]))) == ["records_complete"]
     unpriced = attempt(FEASIBILITY[0], priced=False)
     assert unmet(exit_criteria("feasibility", facts(CONFIG, [unpriced, *made[1:]]))) == ["costs_recorded"]
 
