@@ -49,3 +49,26 @@ def test_second_interrupt_while_saving_an_interrupted_run_changes_nothing(capfd:
         run()
     assert written == ["summary"]
     assert "Stopping 2 running attempts" in capfd.readouterr().err
+
+
+def test_second_sigterm_changes_nothing_if_sigint_is_ignored(capfd: pytest.CaptureFixture[str]) -> None:
+    """Shell scripts start programs in the background with SIGINT ignored; SIGTERM is then the only way to stop a run."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    written = []
+
+    def run() -> None:
+        with graceful_interrupts(lambda: 1):
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+                with saving():
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    written.append("summary")
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert written == ["summary"]
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    assert "Stopping 1 running attempt and saving its record…" in capfd.readouterr().err

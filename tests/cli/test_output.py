@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from agentbench.cli.output import print_result
+from agentbench.cli.output import called_as, print_result
 from agentbench.run.study import StudyResult
 from tests.reports.runs import record, run_dir
 
@@ -21,3 +22,28 @@ def test_attempts_outside_the_rates_are_not_in_the_first_line(
     )
     print_result(StudyResult((run,)), as_json=False)
     assert capsys.readouterr().out.splitlines()[0] == "1 of 3 attempts passed, 1 invalid and in no rate"
+
+
+def test_run_of_several_methods_ends_with_the_command_that_compares_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tuple(run_dir(tmp_path / name, [record("a"), record("b", "fail")]) for name in ("first", "second", "third"))
+    print_result(StudyResult(runs), as_json=False)
+    assert capsys.readouterr().out.splitlines()[-1] == f"Compare: ab report compare {runs[0]} {runs[1]} {runs[2]}"
+    print_result(StudyResult(runs[:2]), as_json=False)
+    assert capsys.readouterr().out.splitlines()[-1] == f"Compare: ab report paired {runs[0]} {runs[1]}"
+    print_result(StudyResult(runs[:1]), as_json=False)
+    assert "Compare:" not in capsys.readouterr().out
+
+
+def test_commands_to_copy_name_the_program_that_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "ab"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert called_as() == str(program)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert called_as() == "ab"
+    monkeypatch.setattr(sys, "argv", ["__main__.py"])
+    assert called_as() == "ab"

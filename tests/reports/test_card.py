@@ -50,6 +50,12 @@ def test_run_card_starts_with_the_rate_and_lists_attempts(run: Path) -> None:
     assert sum("FAIL TESTS_FAILED: 2 of 14 required tests" in line for line in lines) == 2
 
 
+def test_run_card_names_tasks_to_review(tmp_path: Path) -> None:
+    flagged = [record("bad", "fail", 1).model_copy(update={"needs_review": True}), record("good")]
+    assert "\nto review    1 attempt: bad\n" in card(run_dir(tmp_path / "run", flagged))
+    assert "to review" not in card(run_dir(tmp_path / "other", [record("good")]))
+
+
 @pytest.mark.req("G-03a")
 def test_attempt_card_starts_with_the_verdict(run: Path) -> None:
     text = card(run, "--task", "bad", "--repeat", "1")

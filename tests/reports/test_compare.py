@@ -64,7 +64,7 @@ def test_best_set_front_and_strengths(data: Any) -> None:
     strengths = [method["strength"] for method in data["methods"]]
     assert strengths == sorted(strengths, reverse=True)
     assert data["decision"].startswith(
-        "BEST SET: strong, close; the other 2 of 4 are worse (20 tasks, Holm over 6 pairs"
+        "BEST SET: strong, close; 2 of 4 methods are significantly worse (20 tasks, Holm over 6 pairs"
     )
 
 

@@ -75,6 +75,10 @@ def test_all_mistakes_are_listed(ab: Ab, tmp_path: Path) -> None:
     scripts = ab(*run, "--agent", "scripted")
     assert scripts.code == 2
     assert all(f"no script for agent 'scripted' and task '{name}'" in scripts.stderr for name in ("one", "two"))
+    script = ab(*run, "--agent", "scripted", "--script", tmp_path / "missing.yaml")
+    assert (script.code, script.stderr) == (2, f"error: --script {tmp_path / 'missing.yaml'} does not exist\n")
+    nowhere = ab("grade", "--task", "nowhere", "--patch", "some.patch")
+    assert (nowhere.code, "nowhere does not exist" in nowhere.stderr) == (2, True)
     (tmp_path / "a.yaml").write_text("name: a\nagnet: noop\nlimits: {max_steps: many}\n")
     (tmp_path / "b.yaml").write_text("name: b\nagent: command\n")
     variants = ab(*run, "--variant", tmp_path / "a.yaml", "--variant", tmp_path / "b.yaml")

@@ -143,6 +143,17 @@ def test_repeated_interrupts_lose_nothing(slow: Slow) -> None:
 
 
 @pytest.mark.req("R-13")
+def test_resumed_run_keeps_its_number_of_workers(slow: Slow, interrupt: Interrupt) -> None:
+    process = slow.start()
+    wait_for(lambda: slow.asleep() == 2)
+    interrupt(process, signal.SIGINT)
+    wait_for(lambda: slow.asleep() == 0)
+    process = slow.ab.start("run", "--resume", slow.run)
+    wait_for(lambda: slow.asleep() == 2)
+    interrupt(process, signal.SIGINT)
+
+
+@pytest.mark.req("R-13")
 def test_killed_run_resumes_without_loss_or_repetition(slow: Slow) -> None:
     process = slow.start()
     wait_for(lambda: slow.asleep() == 2)

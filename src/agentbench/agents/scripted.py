@@ -72,6 +72,8 @@ def make(setup: AgentSetup) -> ScriptedAgent:
     if path is None and (option := setup.options.get("script")):
         path = Path(option.replace("{task}", setup.task_id))
     path = path or setup.task_folder / DEFAULT_SCRIPT
+    if not path.exists() and path == setup.script:
+        raise InputError(f"--script {path} does not exist")
     if not path.exists():
         msg = f"no script for agent 'scripted' and task '{setup.task_id}': {path} does not exist"
         raise InputError(msg, remedy="set one with --script, or put scripted.yaml beside task.yaml")

@@ -97,10 +97,12 @@ class Estimate:
         )
 
     def as_text(self) -> str:
-        basis = f"from {plural(self.earlier, 'earlier attempt')}" if self.earlier else "no earlier attempts"
+        basis = f"from {plural(self.earlier, 'earlier attempt')}" if self.earlier else "no similar attempts"
         cost = "unknown" if self.cost is None else f"{self.cost:.4g} {self.unit}"
         time = "unknown" if self.seconds is None else _duration(self.seconds)
-        effect = "none" if self.detectable is None else f"{self.detectable * 100:.0f} points between two methods"
+        effect = f"no effect is detectable with {plural(self.tasks, 'task')}"
+        if self.detectable is not None:
+            effect = f"{self.detectable * 100:.0f} points between two methods"
         factors = [plural(self.tasks, "task"), plural(len(self.variants), "method"), plural(self.repeats, "repeat")]
         return "\n".join(
             (
@@ -122,7 +124,8 @@ def estimate(rows: Sequence[PlanRow], request: RunRequest) -> Estimate:
     """Estimate a plan from earlier runs in `--out`, without running or writing anything."""
     past = [record for record in _earlier(request.out) if record.run_status is not RunStatus.INVALID]
     variants = tuple(dict.fromkeys(row.configuration.variant for row in rows))
-    tasks = len({row.task.id for row in rows})
+    names = {row.task.id for row in rows}
+    tasks = len(names)
     repeats = max((row.repeat for row in rows), default=0)
     expected = [_expected(row, past) for row in rows]
     known = [estimate for estimate in expected if estimate is not None]
@@ -135,7 +138,7 @@ def estimate(rows: Sequence[PlanRow], request: RunRequest) -> Estimate:
         variants=variants,
         repeats=repeats,
         workers=request.workers,
-        earlier=len(past),
+        earlier=sum(record.task_id in names or record.variant in variants for record in past),
         cost=sum(cost for cost, _ in known) * scale if known else None,
         unit=past[-1].cost.unit if past else "usd",
         cost_cap=_cost_cap(rows, request),

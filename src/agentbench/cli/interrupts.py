@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -21,29 +22,25 @@ def graceful_interrupts(running: Callable[[], int]) -> Iterator[None]:
 
     `running` returns the number of attempts that the first interrupt stops.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    if before[signal.SIGINT] == signal.SIG_IGN:
-        # Started in the background with SIGINT ignored: leave it so.
-        yield
-        return
+    before = _handled_signals()
+    interrupted = False
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        for number in _SIGNALS:
+        nonlocal interrupted
+        interrupted = True
+        for number in before:
             signal.signal(number, _still_saving)
         count = running()
-        _print(f"Stopping {count} running attempt{'' if count == 1 else 's'} and saving their records…")
+        attempts = "attempt and saving its record" if count == 1 else "attempts and saving their records"
+        _print(f"Stopping {count} running {attempts}…")
         raise KeyboardInterrupt
 
     try:
-        for number in _SIGNALS:
+        for number in before:
             signal.signal(number, stop)
         yield
     finally:
         # After an interrupt only the exit itself is left, and a further signal must not change its code.
-        interrupted = signal.getsignal(signal.SIGINT) == _still_saving
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
 
@@ -51,15 +48,22 @@ def graceful_interrupts(running: Callable[[], int]) -> Iterator[None]:
 @contextmanager
 def saving() -> Iterator[None]:
     """Only print a message at SIGINT and SIGTERM, while the results of a run are written."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        yield
-        return
-    before = {number: signal.signal(number, _still_saving) for number in _SIGNALS}
+    before = _handled_signals()
     try:
+        for number in before:
+            signal.signal(number, _still_saving)
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _handled_signals() -> dict[int, Any]:
+    """Return the signals to handle, with their handlers; a program started in the background ignores SIGINT."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    return {number: handler for number, handler in handlers.items() if handler != signal.SIG_IGN}
 
 
 def _still_saving(_number: int, _frame: FrameType | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +44,9 @@ def print_result(result: StudyResult, *, as_json: bool) -> None:
         click.echo(printable(result.stop_reason))
     for path in result.runs:
         click.echo(f"Details: ab show {path}")
+    if len(result.runs) > 1:
+        verb = "paired" if len(result.runs) == 2 else "compare"
+        click.echo(f"Compare: ab report {verb} {shlex.join(map(str, result.runs))}")
 
 
 def print_resume_command(path: Path, options: str = "") -> None:
@@ -67,9 +71,11 @@ def print_unfinished(path: Path, records: Sequence[AttemptRecord]) -> None:
 
 
 def called_as() -> str:
-    """Return the command as it was called, because in a fresh checkout `ab` is not on the PATH."""
+    """Return the command as it can be typed: its path if it is not the one on the PATH, as in a fresh checkout."""
     called = Path(sys.argv[0])
-    return str(called) if called.name in {"ab", "agentbench"} and called.parent != Path() else "ab"
+    if called.name not in {"ab", "agentbench"}:
+        return "ab"
+    return called.name if shutil.which(called.name) == str(called) else str(called)
 
 
 def _print_json(result: StudyResult) -> None:

@@ -138,13 +138,12 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     ended = run_state(path) == "finished"
     if ended and ended_by_cap and given.task_usd is None and given.total_usd is None:
         raise InputError(f"the total budget of {path} is spent", remedy=HIGHER_CAP)
+    changeable = {name: getattr(given, name) for name in ("workers", "model_patience", "preflight") if _is_given(name)}
     request = dataclasses.replace(
         request,
-        workers=given.workers,
+        **changeable,
         executor=given.executor,
         ray_address=given.ray_address,
-        model_patience=given.model_patience,
-        preflight=given.preflight,
         task_usd=request.task_usd if given.task_usd is None else given.task_usd,
         total_usd=request.total_usd if given.total_usd is None else given.total_usd,
     )
@@ -181,8 +180,12 @@ def _given_options() -> dict[str, str]:
     return {
         parameter.opts[0]: parameter.name
         for parameter in context.command.params
-        if parameter.name not in _FREE and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+        if parameter.name not in _FREE and _is_given(parameter.name)
     }
+
+
+def _is_given(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _value(request: RunRequest, name: str) -> object:

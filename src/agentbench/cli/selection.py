@@ -108,7 +108,8 @@ def select_tasks(options: SelectionOptions, paths: Sequence[Path] = ()) -> Selec
     if suite is not None and sources:
         raise click.UsageError("Give either --suite or paths of tasks.")
     if suite is None and not sources:
-        raise click.UsageError("Give --suite, or the path of a task.")
+        missing = f"{next(iter(given))} does not exist. " if given else ""
+        raise click.UsageError(f"{missing}Give --suite, or the path of a task.")
     if suite is not None:
         tasks, where = load_suite(suite, tasks_dir).tasks, f"suite {suite}"
     else:

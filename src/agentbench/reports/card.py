@@ -71,6 +71,7 @@ def run_card(summary: Summary) -> str:
         ("overruns", f"{plural(overruns, 'attempt')} above the cost cap" if overruns else ""),
         ("deviations", "; ".join(summary.deviations)),
         ("signature", run.signature),
+        ("to review", _flagged(run)),
     )
     if run.rows:
         truncated = len(run.rows) > MAX_ATTEMPTS
@@ -87,6 +88,12 @@ def run_card(summary: Summary) -> str:
             lines.append(f"and {more} more attempts (ab report summary --format csv lists all)")
         lines += ["", f"Show one attempt: ab show {plain(run.given or str(run.path))} --task {plain(run.rows[0].task)}"]
     return "\n".join(lines)
+
+
+def _flagged(run: Run) -> str:
+    tasks = sorted({row.task for row in run.rows if row.needs_review})
+    named = ", ".join(plain(task, 60) for task in tasks[:5]) + (f" and {len(tasks) - 5} more" if len(tasks) > 5 else "")
+    return f"{plural(sum(row.needs_review for row in run.rows), 'attempt')}: {named}" if tasks else ""
 
 
 def _verdict(run: Run, record: AttemptRecord) -> str:

@@ -244,7 +244,9 @@ def decision(report: CompareReport) -> str:
     elif len(best) == 1:
         line = f"BEST: {names} with {report.rate} rate {percent(best[0].share)} ({basis})"
     else:
-        line = f"BEST SET: {names}; the other {len(report.methods) - len(best)} of {len(report.methods)} are worse ({basis})"
+        worse = len(report.methods) - len(best)
+        is_worse = f"{worse} of {len(report.methods)} methods {'is' if worse == 1 else 'are'} significantly worse"
+        line = f"BEST SET: {names}; {is_worse} ({basis})"
     labels = (["ACROSS CONTRACT VERSIONS"] if report.across_versions else []) + (
         ["PROVISIONAL"] if makes_provisional(report.deviations) or report.differences else []
     )
