@@ -49,6 +49,22 @@ def test_exact_message_and_new_exception_type_are_demands(test: str) -> None:
     assert "Expected str object" in message.suggestion
 
 
+def test_exception_types_of_parameters_are_demands() -> None:
+    source = """
+@pytest.mark.parametrize(("value", "error"), [(1, BadValue), pytest.param(2, Overflow, id="two"), (3, TypeError)])
+@pytest.mark.parametrize("other", [Unused])
+def test_it(value, error, other, fixture_error):
+    with pytest.raises(error):
+        loads(value)
+    with pytest.raises(fixture_error):
+        loads(None)
+"""
+    known = KnownTexts("It should raise TypeError.", BASE, BASE)
+    found = find_demands({"tests/test_a.py": source.encode()}, ["tests/test_a.py::test_it[1]"], patch_of(FIX), known)
+    assert [demand.wanted for demand in found] == ["BadValue", "Overflow"]
+    assert found[0].suggestion == "`loads(value)` raises `BadValue`."
+
+
 def test_statement_that_gives_message_and_type_leaves_no_demand() -> None:
     test = "with pytest.raises(TypeError, match=\"Expected str object, not 'bytes'\"):\n    loads(b'')\n"
     statement = "loads(b'') should raise TypeError: Expected str object,\nnot 'bytes'."

@@ -87,10 +87,11 @@ def _required_functions(hidden: Mapping[str, bytes], required: Iterable[str]) ->
 
 
 def _demands_of(path: str, function: ast.AST, added: _Constants, known: KnownTexts) -> Iterator[Demand]:
+    parameters = _parameter_values(function)
     for node in ast.walk(function):
         if isinstance(node, ast.With | ast.AsyncWith):
             for item in node.items:
-                yield from _raises_demands(path, item.context_expr, _shown(node.body[0]), added, known)
+                yield from _raises_demands(path, item.context_expr, _shown(node.body[0]), parameters, added, known)
         elif isinstance(node, ast.Assert):
             yield from _assert_demands(path, node, added, known)
         elif isinstance(node, ast.Call) and _called(node).startswith("assert") and _called(node) not in _RAISES:
@@ -98,20 +99,42 @@ def _demands_of(path: str, function: ast.AST, added: _Constants, known: KnownTex
                 yield from _constant_demands(path, argument, f"`{_shown(node)}` holds.", added, known)
         elif isinstance(node, ast.Call) and _called(node) in _RAISES and len(node.args) > 1 + (_called(node) in _REGEX):
             called = node.args[1 + (_called(node) in _REGEX)]  # assertRaises(Error, function, …)
-            yield from _raises_demands(path, node, f"{_shown(called)}(…)", added, known)
+            yield from _raises_demands(path, node, f"{_shown(called)}(…)", parameters, added, known)
     yield from _used_constants(path, function, added, known)
 
 
-def _raises_demands(path: str, node: ast.expr, body: str, added: _Constants, known: KnownTexts) -> Iterator[Demand]:
+_Parameters = Mapping[str, list[ast.expr]]
+
+
+def _parameter_values(function: ast.AST) -> _Parameters:
+    """Return the values that `pytest.mark.parametrize` gives to each argument of a test; none for other arguments."""
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return {}
+    values: dict[str, list[ast.expr]] = {argument.arg: [] for argument in function.args.args}
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and _called(decorator) == "parametrize" and len(decorator.args) > 1:
+            names = [name.strip() for text in _constants(decorator.args[0]) for name in str(text).split(",")]
+            for case in getattr(decorator.args[1], "elts", ()):
+                given = case.args if isinstance(case, ast.Call) and _called(case) == "param" else [case]
+                if len(names) > 1 and len(given) == 1:
+                    given = getattr(given[0], "elts", [])
+                for name, value in zip(names, given, strict=False):
+                    values.setdefault(name, []).append(value)
+    return values
+
+
+def _raises_demands(
+    path: str, node: ast.expr, body: str, parameters: _Parameters, added: _Constants, known: KnownTexts
+) -> Iterator[Demand]:
     if not isinstance(node, ast.Call) or _called(node) not in _RAISES or not node.args:
         return
     place = f"{path}:{node.lineno}"
-    types = [name for name in _exception_names(node.args[0]) if not _mentions(known.statement, name)]
     named = _shown(node.args[0])
     verb = "warns with" if "arn" in _called(node) else "raises"
-    for name in types:
-        if not _mentions(known.changed, name):
-            yield Demand("exception", name, place, f"`{body}` {verb} `{named}`.")
+    for expected in parameters.get(named, node.args[:1]):
+        for name in _exception_names(expected):
+            if not _mentions(known.statement, name) and not _mentions(known.changed, name):
+                yield Demand("exception", name, place, f"`{body}` {verb} `{_shown(expected)}`.")
     patterns = [keyword.value for keyword in node.keywords if keyword.arg == "match"]
     patterns += node.args[1:2] if _called(node) in _REGEX else []
     for pattern in patterns:
