@@ -36,8 +36,10 @@ def test_demo_separates_honest_agents_from_the_cheater(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     link_interpreter_layer(tmp_path_factory, tmp_path / "state")
-    environment = {**os.environ, "AB_STATE": str(tmp_path / "state")}
     ab = Path(sys.executable).with_name("ab")
+    # As in a fresh checkout: the program is not on the PATH, so the commands that it prints start with its path.
+    path = os.pathsep.join(part for part in os.environ["PATH"].split(os.pathsep) if Path(part) != ab.parent)
+    environment = {**os.environ, "PATH": path, "AB_STATE": str(tmp_path / "state")}
     done = subprocess.run(
         [str(ab), "demo"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=1100
     )

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,10 @@ class Ab:
         assert "Traceback" not in done.stderr, done.stderr
         return Ran(done.returncode, done.stdout, done.stderr)
 
-    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+    def start(self, *arguments: str | Path, program: Sequence[str] = AB) -> subprocess.Popen[str]:
         return subprocess.Popen(
             # Tests started in the background ignore SIGINT; `ab` must not.
-            ["env", "--default-signal=INT", *AB, *map(str, arguments)],
+            ["env", "--default-signal=INT", *program, *map(str, arguments)],
             cwd=self.cwd,
             env=dict(self.env),
             stdout=subprocess.PIPE,

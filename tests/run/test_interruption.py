@@ -8,6 +8,7 @@ import secrets
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -122,6 +123,50 @@ def test_interrupt_while_grading_counts_in_no_rate_and_is_repeated(slow: Slow) -
     ran = slow.ab("run", "--resume", slow.run, "--json")
     assert [record["result"]["passed"] for record in ran.json["attempts"]] == [True] * 3
     assert slow.ab("verify", slow.run).code == 0
+
+
+INSTALLED = """
+from functools import partial
+from agentbench.agents.cli import agent
+from agentbench.agents.cli.profiles import PROFILES, TARGET, Profile, Source
+from agentbench.agents.registry import AGENTS
+from agentbench.cli.main import main
+from agentbench.models.client.endpoint import Dialect
+profile = Profile("writer", "writer", "1", Source.PYPI, ({install!r},), Dialect.CHAT, f"sh {{TARGET}}/write.sh")
+PROFILES["writer"], AGENTS["cli:writer"] = profile, partial(agent.make, profile)
+main()
+"""
+"""`ab` with an agent that is a program to install."""
+
+
+@pytest.mark.req("R-13", "R-10", "T-05")
+@pytest.mark.parametrize(
+    "phase, number", [("install", signal.SIGINT), ("agent", signal.SIGTERM), ("grading", signal.SIGTERM)]
+)
+def test_interrupt_of_an_installed_program_counts_in_no_rate(
+    ab: Ab, tmp_path: Path, interrupt: Interrupt, phase: str, number: int
+) -> None:
+    slow = Slow(ab, tmp_path, "one")
+    slow_checks(slow)
+    program = f"sleep {slow.mark}" if phase == "agent" else "echo 42 > answer.txt; touch slow"
+    install = f"echo '{program}' > write.sh" + (f"; sleep {slow.mark}" if phase == "install" else "")
+    (tmp_path / "answers.yaml").write_text("answers: [{text: Done.}]\n")
+    arguments = ("--suite", "tiny", "--tasks-dir", slow.tasks, "--out", slow.out, "--agent", "cli:writer")
+    model = ("--model", f"scripted:{tmp_path / 'answers.yaml'}")
+    code = INSTALLED.format(install=install)
+    process = ab.start("run", *arguments, *model, program=(sys.executable, "-c", code))
+    wait_for(lambda: slow.asleep() == 1)
+    status, _, err = interrupt(process, number)
+    assert status == 130, err
+    assert "Traceback" not in err
+    wait_for(lambda: slow.asleep() == 0)
+    if phase == "install":
+        assert not slow.out.exists()
+        return
+    assert [record["result"]["failure_reason"] for record in slow.records()] == ["INTERRUPTED"]
+    summary = ab("report", "summary", "--run", slow.run, "--format", "json").json
+    assert summary["rates"]["contract"]["total"] == 0
+    assert ab("verify", slow.run).code == 0
 
 
 @pytest.mark.req("R-13", "R-10")

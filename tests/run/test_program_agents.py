@@ -109,9 +109,18 @@ def test_risky_text_that_passes_the_gateway_is_tagged(task: Path, tmp_path: Path
     assert CliRunner().invoke(root, ["verify", result["run_dir"]]).exit_code == 0
 
 
-def test_failed_installation_is_reported_before_the_run(task: Path, model: str, tmp_path: Path) -> None:
-    with pytest.raises(SandboxUnavailable, match="no network here"):
-        run(task, "cli:broken", "--model", model)
+def test_failed_installation_is_reported_before_the_run(
+    task: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Installing takes minutes, so it is announced; then its failure is reported."""
+    arguments = ["run-task", "--task", str(task), "--agent", "cli:broken", "--model", model]
+    result = CliRunner().invoke(root, arguments)
+    assert isinstance(result.exception, SandboxUnavailable)
+    assert "no network here" in result.exception.message
+    assert (
+        "cli:broken: preparing its program, which takes minutes the first time"
+        in result.stderr + capsys.readouterr().err
+    )
     assert not (tmp_path / "artifacts").exists()
 
 

@@ -29,6 +29,10 @@ class Observer(Protocol):
 
     def warn(self, message: str) -> None: ...
 
+    def note(self, message: str) -> None:
+        """Something that concerns the run as a whole, such as a preparation that takes long."""
+        ...
+
     def installing(self, agent: str, step: SetupStep) -> None:
         """One step of installing an agent that is a program has finished."""
         ...

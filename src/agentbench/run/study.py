@@ -513,6 +513,8 @@ def _check_requirements(
         return
     if preflight:
         lab.models.preflight(rows, lab.judge)
+    for agent in dict.fromkeys(row.configuration.agent for row in rows if row.configuration.agent.startswith("cli:")):
+        observer.note(f"{agent}: preparing its program, which takes minutes the first time")
     for row in rows:
         agent = row.configuration.agent
         lab.program(agent, row.task, partial(observer.installing, agent))
