@@ -20,6 +20,7 @@ from agentbench.authoring.harvest.harvest import (
     choose,
     harvest,
     is_held_out,
+    summary_line,
 )
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import InputError
@@ -81,6 +82,11 @@ def test_a_larger_share_keeps_what_is_held_out(share: float, other: float, seed:
 def test_about_the_asked_share_is_held_out() -> None:
     commits = [f"{number:040x}" for number in range(2000)]
     assert 540 < sum(is_held_out(commit, 0.3, 20260307) for commit in commits) < 660
+
+
+def test_shortened_lines_say_so() -> None:
+    verdict = Verdict("a" * 40, "2026-01-02T03:04:05+00:00", "s" * 61, accepted=False, kind="skipped", reason="r" * 161)
+    assert summary_line(verdict) == f"aaaaaaaaaa 2026-01-02 rejected (skipped): {'r' * 159}… | {'s' * 59}…"
 
 
 def suites_of(folder: Path) -> dict[str, str]:

@@ -397,6 +397,10 @@ def summary_line(verdict: Verdict) -> str:
     result = (
         f"accepted {verdict.task_id}"
         if verdict.accepted
-        else f"rejected ({verdict.kind}): {verdict.reason.splitlines()[0][:160]}"
+        else f"rejected ({verdict.kind}): {_shortened(verdict.reason.splitlines()[0], 160)}"
     )
-    return f"{verdict.commit[:10]} {verdict.date[:10]} {result} | {verdict.subject[:60]}"
+    return f"{verdict.commit[:10]} {verdict.date[:10]} {result} | {_shortened(verdict.subject, 60)}"
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
