@@ -6,13 +6,43 @@ const WORDS = {
   sh: "case do done elif else esac export fi for function if in local return set then until while",
   data: "true false null yes no on off",
 };
-const LANGUAGES = { py: "py", pyi: "py", js: "js", jsx: "js", ts: "js", tsx: "js", mjs: "js", c: "c", h: "c", cc: "c", cpp: "c", hpp: "c", cs: "c", go: "c", rs: "c", java: "c", kt: "c", swift: "c", sh: "sh", bash: "sh", rb: "py", yaml: "data", yml: "data", toml: "data", json: "data", cfg: "data", ini: "data" };
+const LANGUAGES = {
+  py: "py",
+  pyi: "py",
+  js: "js",
+  jsx: "js",
+  ts: "js",
+  tsx: "js",
+  mjs: "js",
+  c: "c",
+  h: "c",
+  cc: "c",
+  cpp: "c",
+  hpp: "c",
+  cs: "c",
+  go: "c",
+  rs: "c",
+  java: "c",
+  kt: "c",
+  swift: "c",
+  sh: "sh",
+  bash: "sh",
+  rb: "py",
+  yaml: "data",
+  yml: "data",
+  toml: "data",
+  json: "data",
+  cfg: "data",
+  ini: "data",
+};
 const languageOf = (name) => LANGUAGES[(/\.([A-Za-z]+)$/.exec(String(name).trim()) || [0, ""])[1].toLowerCase()] || "";
-const RULES = Object.fromEntries(Object.entries(WORDS).map(([language, words]) => {
-  const comment = language === "c" || language === "js" ? "\\/\\/.*$|\\/\\*.*?(?:\\*\\/|$)" : "#.*$";
-  const string = `"(?:\\\\.|[^"\\\\])*"?|'(?:\\\\.|[^'\\\\])*'?` + (language === "js" ? "|`(?:\\\\.|[^`\\\\])*`?" : "");
-  return [language, new RegExp(`(${comment})|(${string})|\\b(\\d[\\w.]*)\\b|\\b(${words.split(" ").join("|")})\\b`, "g")];
-}));
+const RULES = Object.fromEntries(
+  Object.entries(WORDS).map(([language, words]) => {
+    const comment = language === "c" || language === "js" ? "\\/\\/.*$|\\/\\*.*?(?:\\*\\/|$)" : "#.*$";
+    const string = `"(?:\\\\.|[^"\\\\])*"?|'(?:\\\\.|[^'\\\\])*'?` + (language === "js" ? "|`(?:\\\\.|[^`\\\\])*`?" : "");
+    return [language, new RegExp(`(${comment})|(${string})|\\b(\\d[\\w.]*)\\b|\\b(${words.split(" ").join("|")})\\b`, "g")];
+  }),
+);
 const TOKENS = ["comment", "string", "number", "word"];
 const MAX_COLOURED = 600;
 
@@ -24,7 +54,10 @@ function coloured(line, language) {
   let from = 0;
   rule.lastIndex = 0;
   for (let match = rule.exec(line); match; match = rule.exec(line)) {
-    if (!match[0]) { rule.lastIndex++; continue; }
+    if (!match[0]) {
+      rule.lastIndex++;
+      continue;
+    }
     if (match.index > from) parts.push(safe(line.slice(from, match.index)));
     const kind = TOKENS[[1, 2, 3, 4].find((n) => match[n] !== undefined) - 1];
     parts.push(h("span", { class: "tk-" + kind }, safe(match[0])));
