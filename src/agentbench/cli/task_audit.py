@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -64,7 +63,7 @@ def command(
     """
     from agentbench.core.text import printable
     from agentbench.run.lab import Lab
-    from agentbench.run.validation import audit_tasks
+    from agentbench.run.validation import audit_json, audit_tasks
 
     tasks = select_tasks(selection, paths).tasks
 
@@ -75,7 +74,7 @@ def command(
     with Lab(sandbox=sandbox, fresh_setup=fresh_setup) as lab:
         audits = audit_tasks(tasks, lab, wanted=variants, workers=workers, report=report)
     if as_json:
-        click.echo(json.dumps({"tasks": list(map(_as_json, audits))}))
+        click.echo(json.dumps({"tasks": list(map(audit_json, audits))}))
     else:
         for audit in audits:
             _show(audit)
@@ -95,19 +94,6 @@ def _exit_code(audits: Sequence[Audit], min_kill_rate: float | None) -> int:
         click.echo(f"error: --min-kill-rate: no mutation of {', '.join(unknown[:10])} was decided", err=True)
         return 2
     return 0
-
-
-def _as_json(audit: Audit) -> dict[str, object]:
-    return {
-        **asdict(audit),
-        "sound": audit.sound,
-        "killed": audit.killed,
-        "survived": len(audit.survivors),
-        "kill_rate": audit.kill_rate,
-        "operators": {
-            name: {"killed": killed, "decided": total} for name, (killed, total) in audit.by_operator().items()
-        },
-    }
 
 
 def _show(audit: Audit) -> None:

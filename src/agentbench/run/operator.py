@@ -119,7 +119,7 @@ def pending_questions(run: Path) -> tuple[PendingQuestion, ...]:
     questions = []
     now = datetime.now().astimezone()
     for file in sorted((run / FOLDER).glob("*.json")):
-        if file.name.endswith(".answer.json"):
+        if file.name.endswith(".answer.json") or not file.is_file():
             continue
         try:
             question = PendingQuestion(**json.loads(file.read_text(encoding="utf-8")))
@@ -147,8 +147,11 @@ def write_answer(
 
 def read_answer(run: Path, name: str) -> Answer | None:
     """Read the answer to a question. Return None if there is none yet, or none that is valid."""
+    path = run / FOLDER / f"{name}.answer.json"
     try:
-        value = json.loads((run / FOLDER / f"{name}.answer.json").read_text(encoding="utf-8"))
+        if not path.is_file():
+            return None
+        value = json.loads(path.read_text(encoding="utf-8"))
         decision = value["decision"]
         if decision not in {"continue", "stop"}:
             return None

@@ -18,6 +18,7 @@ from agentbench.contract.scorers import missing_unmodified_paths, unmodified_pat
 from agentbench.core.errors import InputError, TaskError
 from agentbench.core.threads import threads
 from agentbench.run.lab import Lab, PreparedTask
+from agentbench.run.task_results import keep_result
 
 
 def validate_suite(
@@ -41,6 +42,7 @@ def validate_suite(
     def validate_and_report(task: LoadedTask) -> TaskValidation:
         """Report each result at once, so that an interrupted validation has shown what it found."""
         validation = dataclasses.replace(_validate(task, lab, repeats, report), unpinned=why_not_pinned(task))
+        keep_result(lab.state, task, "validation", dataclasses.asdict(validation))
         done.append(task.id)
         keep(validation)
         verdict = "valid" if validation.valid else f"NOT VALID: {validation.why}"
@@ -124,7 +126,22 @@ def audit_tasks(
             audits.append(Audit(task.id, "error", "none", f"setup: {error.message}"))
             continue
         audits.append(audit(lab.grading_context(prepared), wanted=wanted, workers=workers, report=report))
+        keep_result(lab.state, task, "audit", audit_json(audits[-1]))
     return audits
+
+
+def audit_json(audit: Audit) -> dict[str, object]:
+    """Return an audit with its counts, as `ab task audit --json` prints it."""
+    return {
+        **dataclasses.asdict(audit),
+        "sound": audit.sound,
+        "killed": audit.killed,
+        "survived": len(audit.survivors),
+        "kill_rate": audit.kill_rate,
+        "operators": {
+            name: {"killed": killed, "decided": total} for name, (killed, total) in audit.by_operator().items()
+        },
+    }
 
 
 def lock_task(task: LoadedTask, lab: Lab) -> Lock:

@@ -21,13 +21,15 @@ MAX_QUEUE = 300
 QUEUE_SEC = 3.0
 
 
-def queue(index: RunIndex, pages: RunPages) -> dict[str, Json]:
-    """List questions that wait for an operator, and attempts that need review."""
+def queue(index: RunIndex, pages: RunPages, only: str = "") -> dict[str, Json]:
+    """List questions that wait for an operator, and attempts that need review, of all runs or `only` one."""
     questions: list[Json] = []
     reviews: list[Json] = []
     until = time.monotonic() + QUEUE_SEC
     left_out = 0
     for entry in index.entries(wait=True):
+        if only and entry.key != only:
+            continue
         questions += _questions(entry)
         if entry.counts is None or not entry.counts.needs_review:
             continue
@@ -38,8 +40,12 @@ def queue(index: RunIndex, pages: RunPages) -> dict[str, Json]:
             reviews += _reviews(entry, pages)
         except AgentBenchError:
             continue
-    categories: list[Json] = [{"id": kind.id, "description": kind.description} for kind in taxonomy().values()]
-    return {"questions": questions, "reviews": reviews[:MAX_QUEUE], "left_out": left_out, "categories": categories}
+    return {"questions": questions, "reviews": reviews[:MAX_QUEUE], "left_out": left_out, **categories()}
+
+
+def categories() -> dict[str, Json]:
+    """List what can be wrong with an attempt."""
+    return {"categories": [{"id": kind.id, "description": kind.description} for kind in taxonomy().values()]}
 
 
 def _questions(entry: Entry) -> list[Json]:
@@ -49,7 +55,7 @@ def _questions(entry: Entry) -> list[Json]:
             "run_name": bounded(entry.path.name, text=300),
             **{name: bounded(getattr(question, name), text=4000) for name in question.__dataclass_fields__},
         }
-        for question in (pending_questions(entry.path) if entry.state == "running" else ())
+        for question in (pending_questions(entry.path) if entry.state == "running" and not entry.refused else ())
     ]
 
 
@@ -114,12 +120,12 @@ def record_adjudication(entry: Entry, pages: RunPages, given: Mapping[str, Json]
     truth = _text(given, "truth")
     if truth not in set(Truth):
         raise InputError(f"truth: expected one of {', '.join(Truth)}")
-    minutes, categories = given.get("minutes"), given.get("categories", [])
+    minutes, chosen = given.get("minutes"), given.get("categories", [])
     if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 <= minutes <= 100_000:
         raise InputError("minutes: expected a number from 0 to 100000")
-    if not isinstance(categories, list) or not all(isinstance(name, str) for name in categories):
+    if not isinstance(chosen, list) or not all(isinstance(name, str) for name in chosen):
         raise InputError("categories: expected a list of ids")
-    finding = Finding(Truth(truth), user(), float(minutes), tuple(map(str, categories)), _text(given, "note"))
+    finding = Finding(Truth(truth), user(), float(minutes), tuple(map(str, chosen)), _text(given, "note"))
     adjudication = adjudicate(run.path, record, finding)
     return {"done": f"{adjudication.truth}: {record.task_id}", "adjudication": adjudication.model_dump(mode="json")}
 

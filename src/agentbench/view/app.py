@@ -25,7 +25,7 @@ from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, ContractError, InputError
 from agentbench.core.text import printable
 from agentbench.reports.html.page import render_live
-from agentbench.view.actions import decide, queue, record_adjudication
+from agentbench.view.actions import categories, decide, queue, record_adjudication
 from agentbench.view.explorer import COLUMNS, EXPORTS, Explorer
 from agentbench.view.index import Entry, RunIndex
 from agentbench.view.live import AttemptFollow, RunWatch
@@ -36,7 +36,7 @@ from agentbench.view.scenario import edit_scenario, save_scenario, scenario_json
 from agentbench.view.security import MAX_ADDRESS, MAX_BODY, Guard
 from agentbench.view.suites import suite_json, suites_json
 
-SCRIPTS = ("live_source.js", "runs.js", "live_run.js", "explorer.js", "queue.js", "suites.js", "pilots.js")
+SCRIPTS = ("live_source.js", "runs.js", "live_run.js", "queue.js", "explorer.js", "explorer_results.js", "suites.js", "scenario.js", "pilots.js")
 TICK_SEC = 0.2
 """An event on disk is sent at most this much later, plus the time to read it."""
 IDLE_TICK_SEC = 2.0
@@ -94,12 +94,13 @@ def make_app(view: View) -> Guarded:
         Route("/api/columns", _json(lambda _request: {"columns": dict(COLUMNS), "exports": list(EXPORTS)})),
         Route("/api/query", _post(lambda given: _query(view, given)), methods=["POST"]),
         Route("/api/export", partial(_export, view), methods=["POST"]),
-        Route("/api/queue", _json(lambda _request: queue(view.index, view.pages))),
+        Route("/api/queue", _json(lambda request: queue(view.index, view.pages, request.query_params.get("run", "")))),
+        Route("/api/categories", _json(lambda _request: categories())),
         Route("/api/suites", _json(lambda _request: suites_json(view.tasks_dir, view.explorer))),
         Route("/api/suite/{suite}", _json(lambda request: _suite(view, request))),
         Route("/api/suite/{suite}/scenario", _json(lambda request: _scenario(view, request))),
         Route("/api/scenario/preview", _post(lambda given: _preview(view, given)), methods=["POST"]),
-        Route("/api/pilots", _json(lambda _request: pilots_json(view.index.pilots()))),
+        Route("/api/pilots", _json(lambda _request: pilots_json(view.index.pilots(), view.index.entries()))),
         Route("/api/actions/decide", _post(lambda given: _decide(view, given)), methods=["POST"]),
         Route("/api/actions/adjudicate", _post(lambda given: _adjudicate(view, given)), methods=["POST"]),
         Route("/api/actions/scenario", _post(lambda given: _save(view, given)), methods=["POST"]),
@@ -231,8 +232,12 @@ def _named(view: View, given: Mapping[str, Json]) -> Entry:
 
 def _runs(view: View) -> dict[str, Json]:
     entries = view.index.entries(wait=True)
+    spent = view.index.spent_by_study()
     return {
-        "runs": [entry.as_json() for entry in entries],
+        "runs": [
+            {**entry.as_json(), **view.index.progress(entry), "study_spent": spent.get(entry.study, 0.0)}
+            for entry in entries
+        ],
         "pending": view.index.pending(),
         "pilots": len(view.index.pilots()),
     }

@@ -21,9 +21,13 @@ from agentbench.record.run_state import run_state
 from agentbench.reports.html.bounded import bounded
 from agentbench.reports.record_rows import Row, read_rows, trial_of
 from agentbench.statistics.trials import Rate
-from agentbench.view.roots import Found, Roots
+from agentbench.view.progress import RunProgress
+from agentbench.view.roots import Folder, Found, Roots
+from agentbench.view.tail import open_regular
 
 MAX_RUN_JSON = 32 * 1024 * 1024
+MAX_RECORDS = 1024 * 1024 * 1024
+"""Larger files of records are not read: `ab report` reads them."""
 RESCAN_SEC = 0.4
 """Requests within this time share one scan."""
 FIRST_RUNS = 50
@@ -72,6 +76,14 @@ class Entry:
     read_at: float = -1e9
     state_at: float = 0.0
     """When the state was last read."""
+    refused: bool = False
+    """Whether nothing of the run may be opened; `problem` says why."""
+
+    @property
+    def study(self) -> str:
+        """The study of the run: the runs of one command, one per variant, share their caps."""
+        study = self.meta.get("study_id")
+        return study if isinstance(study, str) and study else self.key
 
     @property
     def planned(self) -> int | None:
@@ -121,7 +133,8 @@ class RunIndex:
     on_rows: OnRows = lambda _key, _path, _meta, _rows: None
     on_removed: Callable[[str], None] = lambda _key: None
     _entries: dict[str, Entry] = field(default_factory=dict)
-    _pilots: dict[str, Path] = field(default_factory=dict)
+    _pilots: dict[str, Folder] = field(default_factory=dict)
+    _running: dict[str, RunProgress] = field(default_factory=dict)
     _queue: list[str] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _progress: threading.Condition = field(default_factory=threading.Condition)
@@ -175,6 +188,8 @@ class RunIndex:
             entry = self._entries.get(key)
         if entry is None:
             raise InputError("no such run below the served folders")
+        if entry.refused:
+            raise InputError(f"this run is not opened: {entry.problem}")
         return entry
 
     def recheck(self, key: str) -> Entry:
@@ -186,24 +201,30 @@ class RunIndex:
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None:
-                self._take_run(key, entry.path)
+                self._take_run(key, Folder(entry.path, entry.problem if entry.refused else ""))
                 self._start_reading()
-                return self._entries[key]
         return self.entry(key)
 
-    def pilot(self, key: str) -> Path:
-        """Return the folder of a pilot.
-
-        Raises:
-            InputError: there is no such pilot.
-        """
-        self.refresh()
+    def progress(self, entry: Entry) -> dict[str, Json]:
+        """Return running and waiting attempts, rate and time left of a run that is being made; nothing for others."""
+        if entry.state != "running" or entry.refused:
+            self._running.pop(entry.key, None)
+            return {}
         with self._lock:
-            if key not in self._pilots:
-                raise InputError("no such pilot below the served folders")
-            return self._pilots[key]
+            progress = self._running.setdefault(entry.key, RunProgress(entry.path))
+            progress.read()
+            return progress.as_json(entry.planned, entry.counts.attempts if entry.counts else 0)
 
-    def pilots(self) -> dict[str, Path]:
+    def spent_by_study(self) -> dict[str, float]:
+        """Return the cost of finished attempts by study: a cap of `ab run` is for all its variants."""
+        spent: dict[str, float] = {}
+        with self._lock:
+            for entry in self._entries.values():
+                if entry.counts is not None:
+                    spent[entry.study] = spent.get(entry.study, 0.0) + entry.counts.spent
+        return spent
+
+    def pilots(self) -> dict[str, Folder]:
         self.refresh()
         with self._lock:
             return dict(self._pilots)
@@ -222,21 +243,29 @@ class RunIndex:
         self._pilots = found.pilots
         for key in self._entries.keys() - found.runs.keys():
             del self._entries[key]
+            self._running.pop(key, None)
             self._queue = [queued for queued in self._queue if queued != key]
             self.on_removed(key)
-        for key, path in found.runs.items():
-            self._take_run(key, path)
+        for key, folder in found.runs.items():
+            self._take_run(key, folder)
         self._queue.sort(key=lambda key: _age(self._entries[key]))
 
-    def _take_run(self, key: str, path: Path) -> None:
+    def _take_run(self, key: str, folder: Folder) -> None:
         """Update the entry of a run, and queue the run if its records must be read."""
-        old, current = self._entries.get(key), signature(path)
+        path, old = folder.path, self._entries.get(key)
+        current = signature(path)
+        refused = folder.refused or (
+            f"{EVENTS} or {ATTEMPTS} is larger than 1 GB" if max(current[2], current[4]) > MAX_RECORDS else ""
+        )
+        if refused:
+            self._entries[key] = Entry(key, path, {}, current, state="unreadable", problem=refused, refused=True)
+            return
         now = time.monotonic()
-        if old is not None and old.signature == current:
+        if old is not None and old.signature == current and not old.refused:
             if old.state == "running" and now - old.state_at > LOCK_SEC:
                 self._entries[key] = replace(old, state=_state(path, old.state), state_at=now)
             return
-        if old is None or old.signature[:2] != current[:2]:
+        if old is None or old.refused or old.signature[:2] != current[:2]:
             self._entries[key] = _described(key, path, current)
         elif now - old.read_at < REREAD_FACTOR * old.read_sec:
             return
@@ -323,9 +352,11 @@ def signature(path: Path) -> Signature:
 
 def _described(key: str, path: Path, current: Signature) -> Entry:
     try:
-        if (path / RUN_JSON).stat().st_size > MAX_RUN_JSON:
+        with open_regular(path / RUN_JSON) as file:
+            text = file.read(MAX_RUN_JSON + 1)
+        if len(text) > MAX_RUN_JSON:
             return Entry(key, path, {}, current, state="unreadable", problem=f"{RUN_JSON} is larger than 32 MB")
-        meta = json.loads((path / RUN_JSON).read_bytes())
+        meta = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         return Entry(key, path, {}, current, state="unreadable", problem=f"{RUN_JSON}: {type(error).__name__}")
     if not isinstance(meta, dict):

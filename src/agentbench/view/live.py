@@ -6,7 +6,6 @@ connects again gets the whole state first.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,16 +17,9 @@ from agentbench.reports.html.detail import Trace, event_json
 from agentbench.reports.provenance import evidence
 from agentbench.run.operator import pending_questions
 from agentbench.trace.chain import BadLine, Line, read_line
-from agentbench.trace.events import (
-    AttemptBegun,
-    AttemptSealed,
-    LlmResponse,
-    RunClosed,
-    RunOpened,
-    RunResumed,
-    TaskStarted,
-)
+from agentbench.trace.events import AttemptBegun, AttemptSealed, LlmResponse, ResourceSample, TaskStarted
 from agentbench.view.index import Entry, RunIndex
+from agentbench.view.progress import RunProgress
 from agentbench.view.tail import Tail
 
 MAX_LOG = 60
@@ -67,6 +59,8 @@ class Worker:
                 continue
             self.events = line.seq
             self._take(line)
+            if line.type == ResourceSample.type:
+                continue
             step: dict[str, Json] = {
                 "attempt": self.attempt_id,
                 "task": self.task,
@@ -113,11 +107,7 @@ class RunWatch:
     index: RunIndex
     key: str
     workers: dict[str, Worker] = field(default_factory=dict)
-    _tail: Tail | None = None
-    _began: int = 0
-    _made: int = 0
-    """Attempts sealed since the run was opened or resumed."""
-    _closed: bool = False
+    _chain: RunProgress | None = None
     _last: Json = None
 
     def snapshot(self) -> dict[str, Json]:
@@ -149,33 +139,18 @@ class RunWatch:
     @property
     def ended(self) -> bool:
         """Whether the run is closed or no process writes it."""
-        return self._closed or self.index.recheck(self.key).state != "running"
+        return (self._chain is not None and self._chain.closed) or self.index.recheck(self.key).state != "running"
 
     def _read_chain(self, entry: Entry) -> list[str]:
         """Read new events of the run; return the attempts that have ended."""
-        if self._tail is None:
-            self._tail = Tail(entry.path / EVENTS)
-        gone = []
-        for raw in self._tail.all_lines():
-            try:
-                line = read_line(raw)
-                value = line.value()
-            except BadLine:
-                continue
-            attempt_id = str(value.get("attempt_id", ""))
-            if line.type in {RunOpened.type, RunResumed.type}:
-                self._began, self._made, self._closed = line.t, 0, False
-                self.workers.clear()
-            elif line.type == AttemptBegun.type and len(self.workers) < MAX_WORKERS:
-                self._begin(entry.path, line.t, AttemptBegun.model_validate(value))
-            elif line.type == AttemptSealed.type:
-                self._made += 1
-                if self.workers.pop(attempt_id, None) is not None:
-                    gone.append(attempt_id)
-            elif line.type == RunClosed.type:
-                self._closed = True
-                gone += list(self.workers)
-                self.workers.clear()
+        self._chain = chain = self._chain or RunProgress(entry.path)
+        chain.read()
+        gone = [attempt_id for attempt_id in self.workers if attempt_id not in chain.running]
+        for attempt_id in gone:
+            del self.workers[attempt_id]
+        for attempt_id, line in chain.running.items():
+            if attempt_id not in self.workers and len(self.workers) < MAX_WORKERS:
+                self._begin(entry.path, line.t, AttemptBegun.model_validate(line.value()))
         return gone
 
     def _begin(self, run: Path, t: int, begun: AttemptBegun) -> None:
@@ -194,24 +169,13 @@ class RunWatch:
         return sorted(steps, key=lambda step: _whole(step["t"]))
 
     def _progress(self, entry: Entry) -> dict[str, Json]:
-        summary = entry.as_json()
-        planned, counts = entry.planned, entry.counts
-        done = counts.attempts if counts else 0
-        running = len(self.workers) if not self._closed else 0
-        hours = max(1e-9, (time.time() - self._began / 1e6) / 3600)
-        rate = self._made / hours if self._made else None
-        waiting = max(0, planned - done - running) if planned is not None else None
-        left = None if rate is None or waiting is None else (waiting + running) / rate * 3600
+        chain = self._chain or RunProgress(entry.path)
         return {
-            **summary,
-            "running": running,
-            "waiting": waiting,
-            "began": self._began,
-            # Rounded, so that an update means that something happened.
-            "per_hour": None if rate is None else float(f"{rate:.2g}"),
-            "eta_sec": None if left is None or self._closed else float(f"{left:.2g}"),
+            **entry.as_json(),
+            **chain.as_json(entry.planned, entry.counts.attempts if entry.counts else 0),
+            "study_spent": self.index.spent_by_study().get(entry.study, 0.0),
             "spending": sum(worker.cost_micro for worker in self.workers.values()) / 1e6,
-            "questions": len(pending_questions(entry.path)) if running else 0,
+            "questions": len(pending_questions(entry.path)) if chain.running else 0,
         }
 
 

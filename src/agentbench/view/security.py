@@ -9,13 +9,19 @@
 
 from __future__ import annotations
 
+import base64
 import hmac
 import ipaddress
+import os
 import secrets
 import socket
+import stat
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from urllib.parse import parse_qs
 
 MAX_BODY = 128 * 1024
@@ -24,6 +30,7 @@ RATE_PER_SEC = 200.0
 BURST = 600.0
 ACTION_HEADER = "x-ab-action"
 ACTIONS = "/api/actions/"
+SECRET_FILE = "view.secret"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -54,6 +61,28 @@ class Bucket:
         return True
 
 
+def kept_secret(folder: Path) -> bytes:
+    """Return the secret of this user, made at its first use. One that others may read or own is not used.
+
+    A server on a port that was chosen uses it: its page goes on when the server is started again.
+    """
+    path = folder / SECRET_FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(secrets.token_bytes(32))
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            status = os.fstat(fd)
+            private = stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+            secret = file.read(64) if private else b""
+    except OSError:
+        secret = b""
+    return secret if len(secret) == 32 else secrets.token_bytes(32)
+
+
 @dataclass(frozen=True)
 class Guard:
     """The secrets of one server and the checks of its requests."""
@@ -61,10 +90,29 @@ class Guard:
     host: str
     port: int
     read_only: bool = False
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    action_token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    _cookie_value: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    """The tokens are derived from it, so that a server that is started again can know the pages of the earlier one."""
+    served: str = ""
+    """The served folders: a token is for them only."""
     _bucket: Bucket = field(default_factory=Bucket)
+
+    @cached_property
+    def token(self) -> str:
+        """The token of the printed address."""
+        return self._derived("address")
+
+    @cached_property
+    def action_token(self) -> str:
+        """The token that only the page of this server knows."""
+        return self._derived("action")
+
+    @cached_property
+    def _cookie_value(self) -> str:
+        return self._derived("cookie")
+
+    def _derived(self, purpose: str) -> str:
+        text = "\0".join([purpose, self.host, str(self.port), str(self.read_only), self.served])
+        return base64.urlsafe_b64encode(hmac.digest(self.secret, text.encode(), "sha256"))[:32].decode()
 
     @property
     def cookie(self) -> str:

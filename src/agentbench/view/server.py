@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentbench.core.errors import InputError
+from agentbench.sandbox.state import default_state
 
 if TYPE_CHECKING:
     import uvicorn
@@ -60,14 +62,17 @@ def open_server(
         raise InputError(f"ab view needs {error.name}, which is not installed", remedy=INSTALL) from None
     from agentbench.view.app import View, make_app  # noqa: PLC0415 - needs starlette
     from agentbench.view.roots import Roots  # noqa: PLC0415 - with the rest of the view
-    from agentbench.view.security import Guard  # noqa: PLC0415 - with the rest of the view
+    from agentbench.view.security import Guard, kept_secret  # noqa: PLC0415 - with the rest of the view
 
     for path in paths:
         if not path.is_dir():
             raise InputError(f"{path} is not a folder", remedy="give a run directory or a folder of runs")
     bound = _bind(host, port)
-    guard = Guard(host, bound.getsockname()[1], read_only)
-    view = View.over(Roots.of(paths), guard, tasks_dir.absolute())
+    roots = Roots.of(paths)
+    secret = kept_secret(default_state()) if port else secrets.token_bytes(32)
+    served = "\0".join(map(str, roots.paths))
+    guard = Guard(host, bound.getsockname()[1], read_only, secret, served)
+    view = View.over(roots, guard, tasks_dir.absolute())
     config = uvicorn.Config(
         make_app(view),
         log_level="warning",

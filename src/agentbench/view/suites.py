@@ -1,18 +1,26 @@
-"""Suites and their tasks for the page: statement, checks, strata, problems, and pass rates of the served runs."""
+"""Suites and their tasks for the page: statement, checks, strata, problems, validation, audit, pass rates of the served runs.
+
+Validation and audit are the last results that `ab validate-tasks` and `ab task audit` kept for the task as it is now.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.contract.suite import available, suite_folder
 from agentbench.core.canonical import Json
-from agentbench.core.errors import ContractError
+from agentbench.core.errors import AgentBenchError, ContractError
 from agentbench.reports.html.bounded import bounded
+from agentbench.run.task_results import Kind, kept_result
+from agentbench.sandbox.state import default_state
 from agentbench.view.explorer import Explorer
 
 MAX_TASKS = 500
+RESULTS_SEC = 3.0
+"""Time for finding the kept results: a task is identified by the content of its files."""
 _RATES = """
 SELECT suite, task, variant, sum((passed AND counted)::int), sum(counted::int), count(*), avg(duration_sec)
 FROM attempts GROUP BY ALL ORDER BY ALL
@@ -45,11 +53,12 @@ def suite_json(name: str, tasks_dir: Path, explorer: Explorer) -> dict[str, Json
     folder = suite_folder(name, tasks_dir)
     rates = _rates(explorer)
     files = sorted(folder.glob(f"*/{TASK_NAME}"))
-    tasks: list[Json] = [_task(file, name, rates) for file in files[:MAX_TASKS]]
+    until = time.monotonic() + RESULTS_SEC
+    tasks: list[Json] = [_task(file, name, rates, results=time.monotonic() < until) for file in files[:MAX_TASKS]]
     return {"name": name, "folder": str(folder), "tasks": tasks, "left_out": max(0, len(files) - MAX_TASKS)}
 
 
-def _task(file: Path, suite: str, rates: Rates) -> dict[str, Json]:
+def _task(file: Path, suite: str, rates: Rates, *, results: bool) -> dict[str, Json]:
     try:
         loaded = load_task(file)
     except ContractError as error:
@@ -68,7 +77,16 @@ def _task(file: Path, suite: str, rates: Rates) -> dict[str, Json]:
         "scorers": [f"{scorer.name} ({scorer.type})" for scorer in loaded.scorers],
         "limits": f"{loaded.wall_sec} s, {loaded.max_tool_calls} tool calls",
         "rates": list(rates.get((suite, loaded.id), [])),
+        "validation": _result(loaded, "validation") if results else None,
+        "audit": _result(loaded, "audit") if results else None,
     }
+
+
+def _result(loaded: LoadedTask, kind: Kind) -> Json:
+    try:
+        return bounded(kept_result(default_state(), loaded, kind), text=4000)
+    except (AgentBenchError, OSError):
+        return None
 
 
 def _checks(loaded: LoadedTask) -> list[Json]:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 MAX_READ = 4_000_000
 MAX_LINE = 64_000_000
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file without following a symbolic link at its end, and without waiting for a pipe.
+
+    Raises:
+        OSError: it is something else, or cannot be opened.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(f"{path} is not a regular file")
+        yield file
 
 
 @dataclass
@@ -23,7 +41,7 @@ class Tail:
         A file that became shorter is read from its beginning.
         """
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 size = file.seek(0, 2)
                 if size < self.offset:
                     self.offset = 0
@@ -50,7 +68,7 @@ class Tail:
     def skip_to_last(self, max_bytes: int) -> None:
         """Continue with the first complete line of the last `max_bytes` of the file."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 size = file.seek(0, 2)
                 start = size - max_bytes
                 if start <= self.offset:

@@ -9,82 +9,71 @@ PAGES.run = {
     enter(data);
     document.title = data.title;
     const name = rest[0] || "";
+    const review = data.attempts.filter((row) => col(row, "review")).length;
+    const pages = [
+      ["", "Overview"],
+      ["attempts", `Attempts (${whole(data.attempts.length)})`],
+      ["#/queue?run=" + key, `To adjudicate (${whole(review)})`],
+      ["#/explorer?where=" + encodeURIComponent(JSON.stringify([{ column: "run_key", how: "is", value: key }])), "Explore"],
+    ];
     const around = (view) =>
-      h(
-        "div",
-        { class: "stack" },
-        scopeNav(
-          base,
-          [
-            ["", "Overview"],
-            ["attempts", `Attempts (${whole(data.attempts.length)})`],
-            ["review", "Review queue"],
-          ],
-          name === "overview" ? "" : name,
-        ),
-        name === "" && livePanel(key, still),
-        view,
-      );
+      h("div", { class: "stack" }, scopeNav(base, pages, name === "overview" ? "" : name), name === "" && livePanel(key, still), view);
     scopedRoute([name || "overview", ...rest.slice(1)], query, around);
   },
 };
+
+/* Progress, the step of each worker, and the log. Hidden for a run that nobody makes. */
 function livePanel(key, still) {
   const panel = h("section", { class: "card", id: "live", hidden: true });
-  const workers = new Map(),
-    log = h("div", { class: "log", id: "log", tabindex: "0", role: "log", "aria-label": "Log" }),
-    steps = h("div", { class: "steps", id: "workers" }),
-    head = h("div", { class: "stack", style: { gap: "8px" } });
-  let made = null,
-    planned = null,
-    reload = null;
+  const log = h("div", { class: "log", id: "log", tabindex: "0", role: "log", "aria-live": "off", "aria-label": "Log" });
+  const steps = h("div", { class: "steps", id: "workers" });
+  const head = h("div", { class: "stack tight" });
+  const workers = new Map();
+  let shown = null; /* number of attempts and state of the report below */
+  let reload = null;
   panel.append(
     h("header", {}, h("h2", {}, "Live"), h("p", { class: "sub" }, "Updates as the run writes its log.")),
     h("div", { class: "body stack" }, head, steps, log),
   );
+
   const drawHead = (p) => {
-    const facts = [
-      `${whole(p.counts ? p.counts.attempts : 0)} done`,
-      `${p.running} running`,
-      p.waiting === null ? "" : `${p.waiting} waiting`,
-      p.per_hour ? `${few(p.per_hour)} attempts per hour` : "",
-      p.eta_sec ? `about ${secs(p.eta_sec)} left` : "",
-      p.spending || (p.counts && p.counts.spent)
-        ? `spent ${money((p.counts ? p.counts.spent : 0) + p.spending, p.counts ? p.counts.unit : "usd")}${p.cap ? " of " + money(p.cap, "usd") : ""}`
-        : "",
-    ].filter(Boolean);
+    const questions =
+      p.questions > 0 &&
+      h("a", { href: "#/queue?run=" + key, class: "badge error" }, `${plural(p.questions, "question")} for the operator: answer`);
     head.replaceChildren(
       h(
         "div",
         { class: "row" },
         stateBadge(p.state),
-        h("strong", { id: "progress" }, facts.join(" · ")),
-        p.questions > 0 && h("a", { href: "#/queue", class: "badge error" }, `${plural(p.questions, "question")} for the operator`),
+        h("strong", { id: "progress" }, progressWords(p)),
+        h("span", { class: "dim" }, speedWords(p)),
+        questions || "",
       ),
       runMeter(p),
+      h("div", { class: "row small" }, h("span", { class: "dim" }, "spent"), h("span", { class: "spent" }, spending(p, p.spending))),
     );
   };
-  const drawWorker = (worker) => {
-    const node = h(
+  const addWorker = (worker) => {
+    const link = h("a", { href: `#/run/${key}/live/${encodeURIComponent(worker.attempt)}`, class: "strong" }, safe(worker.task));
+    const parts = { facts: h("span", { class: "dim" }), step: h("div", { class: "small mono" }), events: h("div", { class: "sub" }) };
+    parts.node = h(
       "div",
       { class: "step", "data-attempt": worker.attempt },
-      h(
-        "div",
-        {},
-        h("a", { href: `#/run/${key}/live/${encodeURIComponent(worker.attempt)}`, style: { "font-weight": "620" } }, safe(worker.task)),
-        worker.repeat > 1 ? " · " + worker.repeat : "",
-        h("span", { class: "dim" }, worker.tokens ? ` ${whole(worker.tokens)} tokens` : ""),
-      ),
-      h(
-        "div",
-        { class: "small mono", title: worker.step ? safe(describe(worker.step)) : "" },
-        worker.step ? `${safe(worker.step.type)} ${cut(safe(describe(worker.step)), 90)}` : "starting",
-      ),
-      h("div", { class: "sub" }, plural(worker.events, "event")),
+      h("div", {}, link, worker.repeat > 1 ? " · " + worker.repeat : "", parts.facts),
+      parts.step,
+      parts.events,
     );
-    const old = workers.get(worker.attempt);
-    if (old) old.replaceWith(node);
-    else steps.append(node);
-    workers.set(worker.attempt, node);
+    steps.append(parts.node);
+    workers.set(worker.attempt, parts);
+    return parts;
+  };
+  const drawWorker = (worker) => {
+    const parts = workers.get(worker.attempt) || addWorker(worker);
+    const words = worker.step ? safe(describe(worker.step)) : "";
+    parts.facts.textContent = worker.tokens ? ` ${whole(worker.tokens)} tokens, ${money(worker.cost, "usd")}` : "";
+    parts.step.textContent = worker.step ? `${safe(worker.step.type)} ${cut(words, 90)}` : "starting";
+    parts.step.title = words;
+    parts.events.textContent = plural(worker.events, "event") + (worker.step ? `, last at ${clock(worker.step.t)}` : "");
   };
   const addLog = (lines) => {
     const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 30;
@@ -92,8 +81,8 @@ function livePanel(key, still) {
       ...lines.map((line) =>
         h(
           "div",
-          {},
-          h("span", { class: "dim" }, new Date(line.t / 1000).toISOString().slice(11, 19) + " "),
+          { "data-seq": line.seq, "data-t": line.t },
+          h("span", { class: "dim" }, clock(line.t) + " "),
           safe(line.task) + " ",
           h("strong", {}, safe(line.type)),
           " " + cut(safe(describe(line)), 200),
@@ -103,85 +92,78 @@ function livePanel(key, still) {
     while (log.childElementCount > MAX_SHOWN_LOG) log.firstChild.remove();
     if (atEnd) log.scrollTop = log.scrollHeight;
   };
-  /* The report below is loaded again when attempts have been finished, at most every three seconds. */
-  const finished = (p) => {
-    const now = p.counts ? p.counts.attempts + p.state : p.state;
-    if (made !== null && now !== made && !reload)
+  /* Load the report below again when attempts have ended, at most every three seconds. */
+  const refresh = (p) => {
+    const now = `${p.counts ? p.counts.attempts : 0} ${p.state}`;
+    if (shown !== null && now !== shown && !reload)
       reload = setTimeout(
         () => {
           reload = null;
-          if (still()) {
-            scopes.delete(`run/${key}/`);
-            refreshReport(key, still, panel);
-          }
+          if (still()) refreshReport(key, still, panel).catch(() => {});
         },
-        planned === "running" ? 3000 : 300,
+        p.state === "running" ? 3000 : 300,
       );
-    made = now;
-    planned = p.state;
+    shown = now;
   };
-  const take = (message, whole) => {
-    if (whole) {
-      workers.clear();
-      steps.replaceChildren();
-      log.replaceChildren();
-    }
+  const take = (message) => {
     panel.hidden = message.progress.state !== "running" && !message.workers.length && panel.hidden;
     drawHead(message.progress);
     message.workers.forEach(drawWorker);
-    (message.gone || []).forEach((name) => {
-      const node = workers.get(name);
-      if (node) node.remove();
+    for (const name of message.gone || []) {
+      if (workers.has(name)) workers.get(name).node.remove();
       workers.delete(name);
-    });
+    }
     addLog(message.log);
-    finished(message.progress);
+    refresh(message.progress);
   };
-  listen(`/api/run/${key}/live`, { snapshot: (message) => take(message, true), update: (message) => take(message, false) });
+  const restart = (message) => {
+    workers.clear();
+    steps.replaceChildren();
+    log.replaceChildren();
+    take(message);
+  };
+  listen(`/api/run/${key}/live`, { snapshot: restart, update: take });
   return panel;
 }
+const clock = (t) => new Date(t / 1000).toISOString().slice(11, 19);
 async function refreshReport(key, still, panel) {
+  scopes.delete(`run/${key}/`);
   const data = await openScope(`run/${key}/`, `/api/run/${key}/page`);
   if (!still()) return;
   enter(data);
-  const report = overview(),
-    old = panel.nextElementSibling;
-  if (old) old.replaceWith(report);
+  const old = panel.nextElementSibling;
+  if (old) old.replaceWith(overview());
 }
+
 /* The trace of an attempt that is being made. */
 function liveAttempt(key, name, still) {
   const id = decodeURIComponent(name);
   D = { ...ROOT, base: `run/${key}/`, attempts: [], columns: [] };
   document.title = "Running attempt";
   let stream = null;
-  const title = h("h1", {}, "Running attempt"),
-    done = h("div", {});
+  const title = h("h1", {}, "Running attempt");
+  const status = h("span", {}, badge("accent", "running"));
+  const done = h("div", {});
+  const end = () => {
+    stream.close();
+    status.replaceChildren(badge("none", "ended"));
+    const verdict = h("a", { href: `#/run/${key}/attempt/${encodeURIComponent(id)}` }, "Show its verdict");
+    done.replaceChildren(h("div", { class: "note info", role: "status" }, "The attempt has ended. ", verdict));
+  };
   const follow = (take) => {
-    stream = listen(`/api/run/${key}/follow/${encodeURIComponent(id)}`, {
-      events: (events) => {
-        const start = events.find((event) => event.type === "task_started");
-        if (start) title.textContent = `${safe(start.payload.task_id)} · ${safe(start.payload.variant)}`;
-        take(events);
-      },
-      end: () => {
-        stream.close();
-        done.replaceChildren(
-          h(
-            "div",
-            { class: "note info", role: "status" },
-            "The attempt has ended. ",
-            h("a", { href: `#/run/${key}/attempt/${encodeURIComponent(id)}` }, "Show its verdict"),
-          ),
-        );
-      },
-    });
+    const events = (list) => {
+      const start = list.find((event) => event.type === "task_started");
+      if (start) title.textContent = `${safe(start.payload.task_id)} · ${safe(start.payload.variant)}`;
+      take(list);
+    };
+    stream = listen(`/api/run/${key}/follow/${encodeURIComponent(id)}`, { events, end });
   };
   show(
     h(
       "div",
       { class: "stack" },
       h("nav", { class: "sub-nav", "aria-label": "This run" }, h("a", { href: "#/run/" + key }, "← run")),
-      h("div", { class: "row" }, title, badge("accent", "running")),
+      h("div", { class: "row" }, title, status),
       done,
       traceTab(0, { trace: { events: 0, parts: 0, inline: [], follow } }),
     ),

@@ -136,7 +136,9 @@ const scopeNav = (base, items, name) =>
     "nav",
     { class: "sub-nav noprint", "aria-label": "This run" },
     h("a", { href: "#/" }, "← runs"),
-    items.map(([path, words]) => h("a", { href: "#/" + base + path, "aria-current": path === name ? "page" : null }, words)),
+    items.map(([path, words]) =>
+      h("a", { href: path.startsWith("#") ? path : "#/" + base + path, "aria-current": path === name ? "page" : null }, words),
+    ),
   );
 
 PAGES.runs = {
@@ -147,13 +149,16 @@ PAGES.runs = {
     return runsPage(query, still);
   },
 };
-/* The run that is being made, as soon as there is one: `ab run --view` opens this page before it starts. */
+/* The run that is being made, as soon as there is one: `ab run --view` opens this page before it starts. With several variants there is
+   one run for each: the list of them. */
 PAGES.latest = {
   open: async (parts, query, still) => {
     const look = async () => {
-      const { runs } = await getJson("/api/runs"),
-        run = runs.find((one) => one.state === "running");
-      if (run && still()) go("#/run/" + run.key);
+      const { runs } = await getJson("/api/runs");
+      const run = runs.find((one) => one.state === "running");
+      if (!run || !still()) return;
+      const several = run.study_id && runs.filter((one) => one.study_id === run.study_id).length > 1;
+      go(several ? "#/runs?study=" + encodeURIComponent(run.study_id) : "#/run/" + run.key);
     };
     D = ROOT;
     show(

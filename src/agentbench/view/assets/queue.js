@@ -5,37 +5,38 @@ PAGES.queue = {
     D = ROOT;
     document.title = "Queue · AgentBench";
     const holder = h("div", { class: "stack" });
+    const path = "/api/queue" + (query.run ? "?run=" + encodeURIComponent(query.run) : "");
     let shown = "";
     const refresh = async () => {
-      const answer = await getJson("/api/queue"),
-        now = JSON.stringify(answer);
+      const answer = await getJson(path);
+      const now = JSON.stringify(answer);
       if (!still() || now === shown || holder.querySelector("form[data-touched]")) return;
       shown = now;
-      holder.replaceChildren(
-        ...queueView(answer, () => {
-          shown = "";
-          holder.querySelectorAll("form").forEach((form) => delete form.dataset.touched);
-          refresh();
-        }),
-      );
+      const done = () => {
+        shown = "";
+        holder.querySelectorAll("form").forEach((form) => delete form.dataset.touched);
+        refresh().catch(() => {});
+      };
+      holder.replaceChildren(...queueView(answer, query.run, done));
     };
     show(holder);
     every(2000, () => refresh().catch(() => {}));
     await refresh();
   },
 };
-function queueView(answer, done) {
-  const open = answer.reviews.filter((one) => !one.adjudicated).length;
+
+function queueView(answer, run, done) {
+  const open = answer.reviews.filter((one) => !one.adjudicated);
+  const closed = answer.reviews.filter((one) => one.adjudicated);
+  const counts = `${plural(answer.questions.length, "question")} for the operator, ${plural(open.length, "attempt")} to adjudicate`;
+  const cards = (list) => list.map((one) => reviewCard(one, answer.categories, done));
   return [
     h(
       "div",
       { class: "row" },
       h("h1", {}, "Queue"),
-      h(
-        "span",
-        { class: "sub" },
-        `${plural(answer.questions.length, "question")} for the operator, ${plural(open, "attempt")} to adjudicate`,
-      ),
+      h("span", { class: "sub" }, counts + (run ? " in this run" : "")),
+      run && h("a", { href: "#/queue" }, "Show all runs"),
     ),
     ROOT.read_only && h("div", { class: "note info" }, "This view is read-only: start it without --read-only to answer and adjudicate."),
     h("h2", {}, "Waiting for an operator"),
@@ -43,61 +44,56 @@ function queueView(answer, done) {
       ? answer.questions.map((one) => questionCard(one, done))
       : h("p", { class: "card empty" }, "No attempt waits for an operator."),
     h("h2", {}, "To adjudicate"),
-    answer.reviews.length
-      ? answer.reviews.map((one) => reviewCard(one, answer.categories, done))
-      : h("p", { class: "card empty" }, "No attempt needs review."),
-    answer.left_out > 0 &&
-      h("p", { class: "sub" }, `${whole(answer.left_out)} more in runs that are not shown here; open the run's review queue.`),
+    open.length
+      ? cards(open)
+      : h("p", { class: "card empty" }, answer.reviews.length ? "Every flagged attempt is adjudicated." : "No attempt needs review."),
+    answer.left_out > 0 && h("p", { class: "sub" }, `${whole(answer.left_out)} more in other runs; open a run and choose “To adjudicate”.`),
+    closed.length > 0 &&
+      h(
+        "details",
+        { class: "more", id: "adjudicated" },
+        h("summary", {}, `Adjudicated (${closed.length})`),
+        h("div", { class: "stack" }, cards(closed)),
+      ),
   ]
     .flat()
     .filter(Boolean);
 }
+
 const field = (label, control) => h("label", { class: "field-label" }, label, control);
 /* A form whose buttons act; its message says what happened. */
 function actionForm(children, buttons, send, done) {
   const message = h("div", { role: "status" });
+  const submit = async (event) => {
+    event.preventDefault();
+    const all = [...form.querySelectorAll("button")];
+    all.forEach((one) => (one.disabled = true));
+    try {
+      const answer = await send(new FormData(form), event.submitter ? event.submitter.value : "");
+      message.replaceChildren(badge("pass", answer.done));
+      say(answer.done);
+      delete form.dataset.touched;
+      setTimeout(done, 900);
+    } catch (error) {
+      message.replaceChildren(problem(error));
+      all.forEach((one) => (one.disabled = false));
+    }
+  };
+  const touch = () => (form.dataset.touched = "1");
   const form = h(
     "form",
-    {
-      class: "stack",
-      style: { gap: "10px" },
-      oninput: () => {
-        form.dataset.touched = "1";
-      },
-      onsubmit: async (event) => {
-        event.preventDefault();
-        const all = [...form.querySelectorAll("button")];
-        all.forEach((one) => {
-          one.disabled = true;
-        });
-        try {
-          const answer = await send(new FormData(form), event.submitter ? event.submitter.value : "");
-          message.replaceChildren(badge("pass", answer.done));
-          say(answer.done);
-          delete form.dataset.touched;
-          setTimeout(done, 900);
-        } catch (error) {
-          message.replaceChildren(problem(error));
-          all.forEach((one) => {
-            one.disabled = false;
-          });
-        }
-      },
-    },
+    { class: "stack tight", oninput: touch, onsubmit: submit },
     children,
     h("div", { class: "row" }, buttons),
     message,
   );
   return form;
 }
+
 function questionCard(one, done) {
+  const reason = h("input", { class: "field", name: "reason", required: true, maxlength: "2000", autocomplete: "off" });
   const form = actionForm(
-    [
-      field(
-        "Why? The reason is recorded in the attempt's log.",
-        h("input", { class: "field", name: "reason", required: true, maxlength: "2000", autocomplete: "off" }),
-      ),
-    ],
+    [field("Why? The reason is recorded in the attempt's log.", reason)],
     [
       h("button", { class: "toggle primary", value: "continue" }, "Let it continue"),
       h("button", { class: "toggle", value: "stop" }, "Stop the attempt"),
@@ -112,19 +108,33 @@ function questionCard(one, done) {
       "div",
       { class: "row" },
       badge("error", "paused"),
-      h("a", { href: `#/run/${one.run}/live/${encodeURIComponent(one.attempt_id)}`, style: { "font-weight": "620" } }, safe(one.task_id)),
+      h("a", { href: `#/run/${one.run}/live/${encodeURIComponent(one.attempt_id)}`, class: "strong" }, safe(one.task_id)),
       h("span", { class: "dim" }, `${safe(one.variant)} · repeat ${one.repeat}`),
       h("span", { class: "spacer" }),
       h("span", { class: "sub" }, "without an answer it is stopped at " + when(one.deadline_at).slice(11)),
     ),
     h("div", { class: "why" }, h("strong", {}, safe(one.rule)), ": ", safe(one.detail)),
+    one.call && h("pre", {}, safe(one.call)),
     !ROOT.read_only && form,
   );
 }
-function reviewCard(one, categories, done) {
-  const flagged = new Set(one.flagged),
-    truth = (value, words) => h("label", {}, h("input", { type: "radio", name: "truth", value, required: true }), words);
-  const form = actionForm(
+
+/* The form of one adjudication: truth, category, minutes, note. */
+function adjudicationForm(one, categories, done) {
+  const flagged = new Set(one.flagged);
+  const truth = (value, words) => h("label", {}, h("input", { type: "radio", name: "truth", value, required: true }), words);
+  const minutes = h("input", { class: "field", name: "minutes", type: "number", min: "0", step: "0.5", value: "5", required: true });
+  const note = h("input", { class: "field", name: "note", maxlength: "10000", autocomplete: "off" });
+  const choice = (kind) =>
+    h(
+      "label",
+      { title: safe(kind.description) },
+      h("input", { type: "checkbox", name: "category", value: kind.id }),
+      safe(kind.id),
+      flagged.has(kind.id) ? " (flagged)" : "",
+    );
+  const hint = one.passed ? " (needed if it is incorrect)" : one.flagged.length ? " (default: what it was rejected for)" : "";
+  return actionForm(
     [
       h(
         "div",
@@ -134,40 +144,15 @@ function reviewCard(one, categories, done) {
         truth("incorrect", "incorrect"),
         truth("undecidable", "cannot be decided"),
       ),
-      h(
-        "div",
-        { class: "form" },
-        field(
-          "Minutes of review",
-          h("input", { class: "field", name: "minutes", type: "number", min: "0", step: "0.5", value: "5", required: true }),
-        ),
-        field("Note", h("input", { class: "field", name: "note", maxlength: "10000", autocomplete: "off" })),
-      ),
+      h("div", { class: "form" }, field("Minutes of review", minutes), field("Note", note)),
       h(
         "details",
         { class: "more" },
-        h(
-          "summary",
-          {},
-          "What is wrong with it" +
-            (one.flagged.length ? " (default: what it was rejected with)" : " (needed if an attempt that passed is incorrect)"),
-        ),
-        h(
-          "div",
-          { class: "choices inset" },
-          categories.map((kind) =>
-            h(
-              "label",
-              { title: safe(kind.description) },
-              h("input", { type: "checkbox", name: "category", value: kind.id }),
-              safe(kind.id),
-              flagged.has(kind.id) ? " (flagged)" : "",
-            ),
-          ),
-        ),
+        h("summary", {}, "Category: what is wrong with it" + hint),
+        h("div", { class: "choices inset" }, categories.map(choice)),
       ),
     ],
-    [h("button", { class: "toggle primary" }, "Record")],
+    [h("button", { class: "toggle primary" }, "Record"), h("span", { class: "sub" }, "Does not change the verdict.")],
     (data) =>
       act("adjudicate", {
         run: one.run,
@@ -179,6 +164,24 @@ function reviewCard(one, categories, done) {
       }),
     done,
   );
+}
+/* The patch, loaded when it is opened. */
+function patchDetails(one) {
+  const holder = h("div", { class: "inset" });
+  const load = async () => {
+    if (holder.firstChild) return;
+    holder.replaceChildren(h("p", { class: "sub" }, "Loading…"));
+    try {
+      const detail = await getJson(`/api/run/${one.run}/attempt/${encodeURIComponent(one.attempt)}`);
+      holder.replaceChildren(diffTab(detail.diff, detail.record));
+    } catch (error) {
+      holder.replaceChildren(problem(error));
+    }
+  };
+  return h("details", { class: "more", ontoggle: load }, h("summary", {}, "The patch"), holder);
+}
+function reviewCard(one, categories, done) {
+  const address = `#/run/${one.run}/attempt/${encodeURIComponent(one.attempt)}`;
   return h(
     "section",
     { class: "card tile review", "data-attempt": one.attempt },
@@ -186,16 +189,46 @@ function reviewCard(one, categories, done) {
       "div",
       { class: "row" },
       badge(one.passed ? "pass" : "fail", one.passed ? "PASS" : one.reason || "FAIL"),
-      h("a", { href: `#/run/${one.run}/attempt/${encodeURIComponent(one.attempt)}`, style: { "font-weight": "620" } }, safe(one.task)),
+      h("a", { href: address, class: "strong" }, safe(one.task)),
       h("span", { class: "dim" }, `${safe(one.variant)} · repeat ${one.repeat} · ${safe(one.run_name)}`),
       h("span", { class: "spacer" }),
       one.adjudicated ? badge("none", one.adjudicated) : badge("accent", "open"),
     ),
     h(
       "ul",
-      { style: { margin: "0", "padding-left": "18px" } },
+      {},
       one.why.map((why) => h("li", {}, safe(why))),
     ),
-    !ROOT.read_only && form,
+    patchDetails(one),
+    !ROOT.read_only && adjudicationForm(one, categories, done),
+  );
+}
+
+/* On the page of an attempt: the same form, below the verdict. */
+function adjudicateHere(index) {
+  if (ROOT.read_only) return null;
+  const row = D.attempts[index];
+  const holder = h("div", {});
+  const one = { run: D.keys[col(row, "run")], attempt: col(row, "id"), passed: kindOf(row) === "pass", flagged: [] };
+  const judged = col(row, "truth");
+  const open = async () => {
+    if (holder.firstChild) return;
+    const done = () => {
+      scopes.clear();
+      route();
+    };
+    try {
+      const answer = await getJson("/api/categories");
+      holder.replaceChildren(adjudicationForm(one, answer.categories, done));
+    } catch (error) {
+      holder.replaceChildren(problem(error));
+    }
+  };
+  const title = judged ? `Adjudicated: ${judged}. Adjudicate again` : "Adjudicate: is this patch correct?";
+  return h(
+    "details",
+    { id: "adjudicate", class: "noprint", ontoggle: open },
+    h("summary", {}, title),
+    h("div", { class: "inset" }, holder),
   );
 }

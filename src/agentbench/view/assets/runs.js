@@ -1,80 +1,106 @@
 /* Runs: all runs with state, progress and results; two of them can be compared. */
-function runMeter(run) {
-  const c = run.counts,
-    total = Math.max(run.planned || 0, c ? c.attempts : 0) || 1,
-    running = run.running || 0;
-  if (!c) return h("span", { class: "dim" }, "reading…");
-  const parts = [
-    ["pass", c.passed, "passed"],
-    ["fail", c.not_passed, "not passed"],
-    ["invalid", c.invalid, "invalid"],
-    ["running", running, "running"],
-  ].filter(([, n]) => n);
-  return h(
-    "div",
-    { class: "meter", role: "img", "aria-label": parts.map(([, n, words]) => `${n} ${words}`).join(", ") + ` of ${total}` },
-    parts.map(([kind, n, words]) => h("i", { class: kind, title: `${n} ${words}`, style: { width: (100 * n) / total + "%" } })),
-  );
-}
 const STATES = { running: "accent", finished: "none", interrupted: "error", unreadable: "fail", unknown: "none" };
 const stateBadge = (state) => badge(STATES[state] || "none", state);
 const when = (text) => (/^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(String(text)) ? String(text).slice(0, 16).replace("T", " ") : safe(text || "–"));
-function runResult(run) {
-  const c = run.counts;
-  if (run.problem) return safe(run.problem);
-  if (!c) return "";
-  const counted = c.passed + c.not_passed;
-  return (
-    `${c.passed} of ${counted} passed` +
-    (counted ? ` (${Math.round((100 * c.passed) / counted)}%)` : "") +
-    (c.invalid ? `, ${c.invalid} invalid` : "") +
-    (c.needs_review ? `, ${c.needs_review} to review` : "")
-  );
+const about = (seconds) =>
+  seconds < 60 ? "less than a minute" : seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+
+function runMeter(run) {
+  const counts = run.counts;
+  if (!counts) return h("span", { class: "dim" }, run.problem ? "" : "reading…");
+  const total = Math.max(run.planned || 0, counts.attempts + (run.running || 0)) || 1;
+  const parts = [
+    ["pass", counts.passed, "passed"],
+    ["fail", counts.not_passed, "not passed"],
+    ["invalid", counts.invalid, "invalid"],
+    ["running", run.running || 0, "running"],
+  ].filter(([, n]) => n);
+  const label = parts.map(([, n, words]) => `${n} ${words}`).join(", ") + ` of ${total}`;
+  const bar = ([kind, n, words]) => h("i", { class: kind, title: `${n} ${words}`, style: { width: (100 * n) / total + "%" } });
+  return h("div", { class: "meter", role: "img", "aria-label": label }, parts.map(bar));
 }
-const spentOf = (run) =>
-  run.counts && run.counts.spent
-    ? money(run.counts.spent, run.counts.unit) + (run.cap ? ` of ${money(run.cap, "usd")}` : "")
-    : run.cap
-      ? `0 of ${money(run.cap, "usd")}`
-      : "–";
+/* Done, running and waiting attempts; and how long the rest will take. */
+function progressWords(run) {
+  const done = run.counts ? run.counts.attempts : 0;
+  if (run.state !== "running") return run.counts ? `${whole(done)}${run.planned === null ? "" : " of " + whole(run.planned)} attempts` : "";
+  const words = [`${whole(done)} done`, `${whole(run.running || 0)} running`];
+  if (run.waiting !== null && run.waiting !== undefined) words.push(`${whole(run.waiting)} waiting`);
+  return words.join(" · ");
+}
+const speedWords = (run) =>
+  [run.per_hour ? `${few(run.per_hour)} attempts per hour` : "", run.eta_sec ? `${about(run.eta_sec)} left` : ""]
+    .filter(Boolean)
+    .join(" · ");
+function runResult(run) {
+  const counts = run.counts;
+  if (run.problem) return safe(run.problem);
+  if (!counts) return "";
+  const counted = counts.passed + counts.not_passed;
+  return [
+    `${counts.passed} of ${counted} passed` + (counted ? ` (${Math.round((100 * counts.passed) / counted)}%)` : ""),
+    counts.invalid ? `${counts.invalid} invalid` : "",
+    counts.needs_review ? `${counts.needs_review} to review` : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+/* What was spent. A cap is for all runs that one command made, so it is compared with what they spent together. */
+function spending(run, running = 0) {
+  const unit = (run.counts && run.counts.unit) || "usd";
+  const own = (run.counts ? run.counts.spent : 0) + running;
+  if (!run.cap) return own ? money(own, unit) : "–";
+  const spent = run.study_spent + running;
+  const share = Math.min(1, spent / run.cap);
+  return [
+    `${money(spent, unit)} of ${money(run.cap, unit)}`,
+    h(
+      "div",
+      { class: "meter", role: "img", "aria-label": `${Math.round(100 * share)}% of the cap is spent` },
+      h("i", { class: share > 0.9 ? "fail" : "running", style: { width: 100 * share + "%" } }),
+    ),
+  ];
+}
 
 function runsPage(query, still) {
-  const chosen = new Set((query.with || "").split(",").filter(Boolean)),
-    state = { q: query.q || "", state: query.state || "", suite: query.suite || "" };
-  let runs = [],
-    signature = "",
-    pause = 0;
-  const total = h("span", { class: "sub", id: "total" }),
-    body = h("tbody", {}),
-    suites = h("select", {
-      class: "field",
-      "aria-label": "all suites",
-      onchange: (e) => {
-        state.suite = e.target.value;
-        draw();
-      },
-    });
+  const chosen = new Set((query.with || "").split(",").filter(Boolean));
+  const state = { q: query.q || "", state: query.state || "", suite: query.suite || "", study: query.study || "" };
+  let runs = [];
+  let signature = "";
+  let pending = 0;
+  const total = h("span", { class: "sub", id: "total" });
+  const body = h("tbody", {});
+  const hint = h("span", { class: "sub", id: "hint" });
+  const studyNote = h("div", { class: "row noprint" });
+  const choose = (name) => (event) => {
+    state[name] = event.target.value;
+    draw();
+  };
+  const suites = h("select", { class: "field", "aria-label": "suite", onchange: choose("suite") });
   const compare = h(
     "button",
     { class: "toggle primary", id: "compare", disabled: true, onclick: () => go("#/compare/" + [...chosen].join("/")) },
     "Compare",
   );
-  const hint = h("span", { class: "sub", id: "hint" });
+
+  const textOf = (run) =>
+    [run.name, run.suite, run.variant, run.model, ...(run.counts ? [...run.counts.agents, ...run.counts.variants] : [])]
+      .join(" ")
+      .toLowerCase();
   const matches = () =>
     runs.filter(
       (run) =>
         (!state.state || run.state === state.state) &&
         (!state.suite || run.suite === state.suite) &&
-        (!state.q ||
-          `${run.name} ${run.suite} ${run.variant} ${run.model} ${run.counts ? run.counts.agents.concat(run.counts.variants).join(" ") : ""}`
-            .toLowerCase()
-            .includes(state.q.toLowerCase())),
+        (!state.study || run.study_id === state.study) &&
+        (!state.q || textOf(run).includes(state.q.toLowerCase())),
     );
+  /* Oldest first: the earlier run is A. A third choice replaces the first. */
   const pick = (key, on) => {
     on ? chosen.add(key) : chosen.delete(key);
     while (chosen.size > 2) chosen.delete([...chosen][0]);
     draw();
   };
+  const together = (run) => (run.study_id ? runs.filter((other) => other.study_id === run.study_id).length : 1);
   const row = (run) =>
     h(
       "tr",
@@ -86,7 +112,8 @@ function runsPage(query, still) {
           type: "checkbox",
           "aria-label": "select " + safe(run.name) + " to compare",
           checked: chosen.has(run.key),
-          onchange: (e) => pick(run.key, e.target.checked),
+          disabled: !run.counts,
+          onchange: (event) => pick(run.key, event.target.checked),
         }),
       ),
       h(
@@ -94,7 +121,7 @@ function runsPage(query, still) {
         { class: "name" },
         h(
           "a",
-          { href: "#/run/" + run.key, style: { "font-weight": "620" } },
+          { href: "#/run/" + run.key, class: "strong" },
           safe(run.variant || (run.counts && run.counts.variants.join(", ")) || run.name),
         ),
         h("div", { class: "sub" }, safe(run.suite || ""), run.model ? " · " + safe(run.model) : ""),
@@ -102,53 +129,61 @@ function runsPage(query, still) {
       h("td", {}, stateBadge(run.state)),
       h(
         "td",
-        { style: { "min-width": "130px" } },
+        { class: "progress" },
         runMeter(run),
-        h(
-          "div",
-          { class: "sub" },
-          run.counts ? `${whole(run.counts.attempts)}${run.planned === null ? "" : " of " + whole(run.planned)} attempts` : "",
-        ),
+        h("div", { class: "sub" }, progressWords(run)),
+        h("div", { class: "sub" }, speedWords(run)),
       ),
       h("td", {}, runResult(run)),
-      h("td", { class: "r" }, spentOf(run)),
-      h("td", { class: "num dim", title: safe(run.path) }, when(run.created_at)),
+      h("td", { class: "r" }, spending(run)),
+      h(
+        "td",
+        { class: "num dim", title: safe(run.path) },
+        when(run.created_at),
+        !state.study &&
+          together(run) > 1 &&
+          h(
+            "div",
+            {},
+            h("a", { class: "small", href: "#/runs?study=" + encodeURIComponent(run.study_id) }, `1 of ${together(run)} variants`),
+          ),
+      ),
     );
   const draw = () => {
-    const shown = matches(),
-      limit = 300;
+    const shown = matches();
+    const limit = 300;
+    if (state.study && !chosen.size && shown.length === 2)
+      shown
+        .slice()
+        .reverse()
+        .forEach((run) => chosen.add(run.key));
     body.replaceChildren(...shown.slice(0, limit).map(row));
     total.textContent =
-      `${whole(shown.length)} of ${whole(runs.length)} runs` +
+      `${whole(shown.length)} of ${plural(runs.length, "run")}` +
       (shown.length > limit ? `, showing the newest ${limit}` : "") +
-      (pause ? `; reading ${whole(pause)} more` : "");
+      (pending ? `; reading ${whole(pending)} more` : "");
     compare.disabled = chosen.size !== 2;
-    hint.textContent = chosen.size === 2 ? "" : chosen.size === 1 ? "Select one more run to compare." : "Select two runs to compare them.";
+    hint.textContent = ["Select two runs to compare them.", "Select one more run to compare.", ""][chosen.size];
     const names = [...new Set(runs.map((run) => run.suite).filter(Boolean))].sort();
     suites.replaceChildren(
       h("option", { value: "" }, "all suites"),
       ...names.map((name) => h("option", { value: name, selected: state.suite === name }, safe(name))),
     );
     suites.hidden = names.length < 2;
-    const words = Object.entries({ ...state, with: [...chosen].join(",") })
-      .filter(([, value]) => value)
-      .map(([key, value]) => key + "=" + encodeURIComponent(value))
-      .join("&");
-    history.replaceState(null, "", "#/" + (words ? "runs?" + words : ""));
+    studyNote.replaceChildren(...(state.study ? [badge("line", "variants of one run"), h("a", { href: "#/runs" }, "Show all runs")] : []));
+    const words = new URLSearchParams(Object.entries({ ...state, with: [...chosen].join(",") }).filter(([, value]) => value));
+    history.replaceState(null, "", "#/" + (String(words) ? "runs?" + words : ""));
   };
   const refresh = async () => {
-    const answer = await getJson("/api/runs"),
-      now = JSON.stringify(answer);
+    const answer = await getJson("/api/runs");
+    const now = JSON.stringify(answer);
     if (!still() || now === signature) return;
     signature = now;
     runs = answer.runs;
-    pause = answer.pending;
+    pending = answer.pending;
     empty.hidden = runs.length > 0;
     draw();
-    if (pause)
-      setTimeout(() => {
-        if (still()) refresh();
-      }, 700);
+    if (pending) setTimeout(() => still() && refresh().catch(() => {}), 700);
   };
   const empty = h(
     "p",
@@ -157,70 +192,36 @@ function runsPage(query, still) {
     h("code", {}, "ab run --suite demo --agent reference"),
     " makes one.",
   );
+  const search = h("input", {
+    class: "field search",
+    type: "search",
+    id: "search",
+    placeholder: "Search runs   ( / )",
+    "aria-label": "Search runs",
+    value: state.q,
+    oninput: choose("q"),
+  });
+  const states = h(
+    "select",
+    { class: "field", id: "f-state", "aria-label": "state", onchange: choose("state") },
+    h("option", { value: "" }, "all states"),
+    ["running", "finished", "interrupted", "unreadable"].map((name) => h("option", { value: name, selected: state.state === name }, name)),
+  );
+  const head = ["", "method", "state", "progress", "result", "spent", "started"].map((words, i) =>
+    h("th", { scope: "col", class: i === 5 ? "r" : null }, words || h("span", { class: "vh" }, "compare")),
+  );
   show(
     h(
       "div",
       { class: "stack" },
       h("div", { class: "row" }, h("h1", {}, "Runs"), total),
-      h(
-        "div",
-        { class: "filters" },
-        h("input", {
-          class: "field search",
-          type: "search",
-          id: "search",
-          placeholder: "Search runs   ( / )",
-          "aria-label": "Search runs",
-          value: state.q,
-          oninput: (e) => {
-            state.q = e.target.value;
-            draw();
-          },
-        }),
-        h(
-          "select",
-          {
-            class: "field",
-            id: "f-state",
-            "aria-label": "all states",
-            onchange: (e) => {
-              state.state = e.target.value;
-              draw();
-            },
-          },
-          h("option", { value: "" }, "all states"),
-          ["running", "finished", "interrupted", "unreadable"].map((name) =>
-            h("option", { value: name, selected: state.state === name }, name),
-          ),
-        ),
-        suites,
-        compare,
-        hint,
-      ),
+      h("div", { class: "filters" }, search, states, suites, compare, hint),
+      studyNote,
       empty,
       h(
         "section",
         { class: "card" },
-        h(
-          "div",
-          { class: "body scroll" },
-          h(
-            "table",
-            { id: "runs" },
-            h(
-              "thead",
-              {},
-              h(
-                "tr",
-                {},
-                ["", "method", "state", "progress", "result", "spent", "started"].map((x, i) =>
-                  h("th", { scope: "col", class: i === 5 ? "r" : null }, x || h("span", { class: "vh" }, "compare")),
-                ),
-              ),
-            ),
-            body,
-          ),
-        ),
+        h("div", { class: "body scroll" }, h("table", { id: "runs" }, h("thead", {}, h("tr", {}, head)), body)),
       ),
     ),
   );

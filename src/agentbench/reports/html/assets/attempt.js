@@ -45,7 +45,7 @@ function attemptView(index, tab, detail) {
   const names = [
     ["verdict", "Verdict"],
     ["diff", "Diff" + (record.patch ? ` (${record.patch.files})` : "")],
-    ["trace", `Trace (${whole(detail.trace.events)})`],
+    ["trace", `Agent Trace (${whole(detail.trace.events)})`],
     ["record", "Record"],
     ["replay", "Replay"],
   ];
@@ -119,6 +119,7 @@ function attemptView(index, tab, detail) {
           { class: "small", style: { margin: "0", "padding-left": "18px" } },
           detail.review.map((why) => h("li", {}, safe(why))),
         ),
+      ROOT.live && adjudicateHere(index),
     ),
     independentVerdicts(record, row),
     bar,
@@ -422,7 +423,7 @@ function judgeCard(judge) {
   return h(
     "section",
     { class: "card", id: "judge" },
-    h("header", {}, h("h2", {}, "Judge"), h("span", { class: "spacer" }), verdictBadge(judge.verdict)),
+    h("header", {}, h("h2", {}, "Judge verdict"), h("span", { class: "spacer" }), verdictBadge(judge.verdict)),
     h(
       "div",
       { class: "body stack" },

@@ -64,6 +64,18 @@ const facts = (pairs) =>
       .filter(([, v]) => v !== null && v !== undefined && v !== "")
       .map(([k, v]) => [h("dt", {}, k), h("dd", {}, v instanceof Node ? v : safe(v))]),
   );
+/* A table: words for the columns, and rows of cells. A number is a cell of digits; a cell may be a whole <td>. */
+function tableOf(columns, rows, attributes = {}) {
+  const cell = (value) =>
+    value instanceof HTMLTableCellElement ? value : h("td", { class: typeof value === "number" ? "num" : null }, value);
+  const head = h(
+    "tr",
+    {},
+    columns.map((words) => h("th", { scope: "col" }, words)),
+  );
+  const body = rows.map((cells) => h("tr", {}, cells.map(cell)));
+  return h("div", { class: "scroll" }, h("table", attributes, h("thead", {}, head), h("tbody", {}, body)));
+}
 const say = (text) => {
   byId("say").textContent = text;
 };

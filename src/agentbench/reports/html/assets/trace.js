@@ -41,7 +41,15 @@ function describe(event) {
   if (t === "scorer_result") return `${p.name}: ${p.verdict}`;
   if (t === "judge_result") return `${p.verdict} ${p.failure_mode || ""}`;
   if (t === "llm_request") return `${p.model}`;
-  if (t === "llm_response") return `${p.status}, ${p.prompt_tokens} + ${p.completion_tokens} tokens`;
+  if (t === "llm_response")
+    return [
+      p.status,
+      `${whole(p.prompt_tokens)} + ${whole(p.completion_tokens)} tokens`,
+      p.cost_micro_usd ? money(p.cost_micro_usd / 1e6, "usd") : "",
+      secs(p.duration_us / 1e6),
+    ]
+      .filter(Boolean)
+      .join(", ");
   if (t === "agent_turn_started") return `turn ${p.turn}`;
   if (t === "stage_changed")
     return `${p.before || "start"} → ${p.after}: ${p.reason ? (p.before === "plan" ? "plan: " : "") + p.reason : p.cause}`;
