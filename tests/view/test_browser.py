@@ -161,7 +161,7 @@ def test_pages_are_reached_with_the_keyboard(view_page: ViewPage, served: Served
     page.keyboard.press("/")
     page.keyboard.type("packer")
     expect(page.locator("#runs tbody tr")).to_have_count(1)
-    page.locator("#runs tbody a").focus()
+    page.locator("#runs tbody a.strong").focus()
     page.keyboard.press("Enter")
     expect(page.locator("nav.sub-nav")).to_be_visible()
     page.keyboard.press("g")

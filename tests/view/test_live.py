@@ -49,7 +49,7 @@ def test_run_is_watched_and_its_question_answered(ab: Ab, view_page: ViewPage, t
         assert record["result"]["passed"]
         page.click("nav a:has-text('Runs')")
         expect(page.locator("#runs tbody")).to_contain_text("1 of 1 passed", timeout=60_000)
-        page.click("#runs tbody a")
+        page.click("#runs tbody a.strong")
         page.click("nav.sub-nav a:has-text('Attempts')")
         page.click(".vt-row a")
         page.click("#tab-replay", timeout=60_000)

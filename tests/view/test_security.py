@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agentbench.view.security import MAX_BODY, Bucket, Guard
-from tests.view.conftest import Served, serve, write_runs
+from agentbench.view.security import MAX_BODY, Bucket, Guard, kept_secret
+from tests.view.conftest import Served, serve, write_runs, write_suite
 
 pytestmark = pytest.mark.component
 
@@ -140,3 +140,70 @@ def test_host_that_others_reach_is_known_by_its_addresses_only() -> None:
     assert not guard._own_host("rebound.example:8800")
     local = Guard("127.0.0.1", 8800)
     assert not local._own_host("192.0.2.7:8800")
+
+
+def test_methods_other_than_get_and_post_are_refused(served: Served) -> None:
+    for method in ("OPTIONS", "PUT", "DELETE", "PATCH", "TRACE"):
+        assert served.client.request(method, "/api/runs").status_code == 405, method
+    assert "access-control-allow-origin" not in served.client.get("/api/runs").headers
+
+
+def test_rebound_name_reaches_nothing_even_with_the_cookie(served: Served) -> None:
+    """DNS rebinding: the browser sends the foreign name as Host, and takes the page for its own origin."""
+    port = served.client.base_url.port
+    headers = {"host": f"rebound.example:{port}", "origin": f"http://rebound.example:{port}"}
+    assert served.client.get("/api/runs", headers=headers).status_code == 421
+    assert served.client.get("/", params={"token": served.token}, headers=headers).status_code == 421
+
+
+def test_suite_that_links_elsewhere_is_not_opened(tmp_path: Path) -> None:
+    outside = write_suite(tmp_path / "outside") / "mine"
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "linked").symlink_to(outside)
+    before = (outside / "scenario.yaml").read_text()
+    for served in serve(write_runs(tmp_path / "runs"), tasks_dir=tmp_path / "tasks"):
+        for path in ("/api/suite/linked", "/api/suite/linked/scenario"):
+            assert served.client.get(path).status_code == 400, path
+        body = {"suite": "linked", "scorers": [], "digest": ""}
+        assert served.post("/api/scenario/preview", body).status_code == 400
+        assert served.act("scenario", body).status_code == 400
+    assert (outside / "scenario.yaml").read_text() == before
+
+
+def test_evidence_that_links_elsewhere_is_not_shown(tmp_path: Path) -> None:
+    runs = write_runs(tmp_path / "runs")
+    (tmp_path / "secret").write_text("root:x:0:0\n")
+    for served in serve(runs, tasks_dir=tmp_path):
+        key = served.key("a")
+        paths = [file for file in (runs / "a" / "tasks").rglob("*") if file.is_file()]
+        assert paths
+        for file in paths:
+            file.unlink()
+            file.symlink_to(tmp_path / "secret")
+        page = served.get(f"/api/run/{key}/page")
+        for row in page["attempts"]:
+            address = f"/api/run/{key}/attempt/{row[page['columns'].index('id')]}"
+            for answer in (served.client.get(address), served.client.get(f"{address}/trace/0")):
+                assert "root:" not in answer.text
+
+
+def test_secret_of_a_chosen_port_is_kept_privately(tmp_path: Path) -> None:
+    secret = kept_secret(tmp_path)
+    assert kept_secret(tmp_path) == secret
+    file = tmp_path / "view.secret"
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o644)
+    assert kept_secret(tmp_path) != secret, "others may have read it"
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    assert len(kept_secret(tmp_path)) == 32
+    one = Guard("127.0.0.1", 8800, secret=secret, served="/a")
+    assert one.token == Guard("127.0.0.1", 8800, secret=secret, served="/a").token
+    others = [
+        Guard("127.0.0.1", 8801, secret=secret, served="/a"),
+        Guard("127.0.0.1", 8800, secret=secret, served="/b"),
+        Guard("127.0.0.1", 8800, True, secret, "/a"),
+        Guard("127.0.0.1", 8800, served="/a"),
+    ]
+    tokens = [one.token, one.action_token, one._cookie_value, *(guard.token for guard in others)]
+    assert len(set(tokens)) == len(tokens)

@@ -20,7 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from agentbench import __version__
-from agentbench.contract.suite import suite_folder
+from agentbench.contract.suite import DEMO, suite_folder
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, ContractError, InputError
 from agentbench.core.text import printable
@@ -36,7 +36,17 @@ from agentbench.view.scenario import edit_scenario, save_scenario, scenario_json
 from agentbench.view.security import MAX_ADDRESS, MAX_BODY, Guard
 from agentbench.view.suites import suite_json, suites_json
 
-SCRIPTS = ("live_source.js", "runs.js", "live_run.js", "queue.js", "explorer.js", "explorer_results.js", "suites.js", "scenario.js", "pilots.js")
+SCRIPTS = (
+    "live_source.js",
+    "runs.js",
+    "live_run.js",
+    "explorer.js",
+    "explorer_results.js",
+    "queue.js",
+    "suites.js",
+    "scenario.js",
+    "pilots.js",
+)
 TICK_SEC = 0.2
 """An event on disk is sent at most this much later, plus the time to read it."""
 IDLE_TICK_SEC = 2.0
@@ -284,23 +294,37 @@ async def _export(view: View, request: Request) -> Response:
     return Response(data, media_type=EXPORTS[form], headers={"content-disposition": name})
 
 
+def _suite_folder(view: View, name: str) -> Path:
+    """Return the folder of a suite.
+
+    Raises:
+        ContractError: there is no such suite.
+        InputError: it is outside of the folder of suites.
+    """
+    folder = suite_folder(name, view.tasks_dir)
+    if name != DEMO and not folder.resolve().is_relative_to(view.tasks_dir.resolve()):
+        raise InputError(f"the suite {name} is a link to another folder", remedy="give its folder as --tasks-dir")
+    return folder
+
+
 def _suite(view: View, request: Request) -> Mapping[str, Json]:
-    return suite_json(str(request.path_params["suite"]), view.tasks_dir, view.explorer)
+    name = str(request.path_params["suite"])
+    return suite_json(name, _suite_folder(view, name), view.explorer)
 
 
 def _scenario(view: View, request: Request) -> Mapping[str, Json]:
     name = str(request.path_params["suite"])
-    return scenario_json(name, suite_folder(name, view.tasks_dir))
+    return scenario_json(name, _suite_folder(view, name))
 
 
 def _preview(view: View, given: Mapping[str, Json]) -> Mapping[str, Json]:
     name = str(given.get("suite", ""))
-    return edit_scenario(name, suite_folder(name, view.tasks_dir), given.get("scorers")).as_json()
+    return edit_scenario(name, _suite_folder(view, name), given.get("scorers")).as_json()
 
 
 def _save(view: View, given: Mapping[str, Json]) -> Mapping[str, Json]:
     name = str(given.get("suite", ""))
-    edit = edit_scenario(name, suite_folder(name, view.tasks_dir), given.get("scorers"))
+    edit = edit_scenario(name, _suite_folder(view, name), given.get("scorers"))
     save_scenario(edit, str(given.get("digest", "")))
     return {"done": f"{edit.path} written"}
 

@@ -7,6 +7,7 @@ ends when nothing is left to read: a view that nobody looks at does nothing.
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,8 @@ LOCK_SEC = 1.0
 REREAD_FACTOR = 5
 """A growing run is read again after this many times the duration of the last reading."""
 
+SHOWN_META = ("run_id", "study_id", "suite", "variant", "model", "created_at")
+
 Signature = tuple[int, ...]
 OnRows = Callable[[str, Path, Mapping[str, Json], Sequence[Row]], None]
 """Called with the key, folder, metadata and final rows of a run that was read."""
@@ -67,7 +70,11 @@ class Entry:
     key: str
     path: Path
     meta: Mapping[str, Json]
+    """The members of `run.json` that are shown."""
     signature: Signature
+    planned: int | None = None
+    """Attempts that the run should have."""
+    cap: float | None = None
     counts: Counts | None = None
     """None until the records are read."""
     state: str = ""
@@ -85,29 +92,17 @@ class Entry:
         study = self.meta.get("study_id")
         return study if isinstance(study, str) and study else self.key
 
-    @property
-    def planned(self) -> int | None:
-        order, variant = self.meta.get("order"), self.meta.get("variant")
-        if not isinstance(order, list):
-            return None
-        return len([key for key in order if isinstance(key, list) and len(key) > 1 and key[1] == variant])
-
     def as_json(self) -> dict[str, Json]:
-        meta, counts = self.meta, self.counts
-        request = meta.get("request")
-        cap = request.get("total_usd") if isinstance(request, Mapping) else None
+        counts = self.counts
         return {
             "key": self.key,
             "name": bounded(self.path.name, text=300),
             "path": bounded(str(self.path), text=1000),
-            **{
-                name: bounded(meta.get(name), text=300)
-                for name in ("run_id", "study_id", "suite", "variant", "model", "created_at")
-            },
+            **self.meta,
             "state": self.state or "unknown",
             "problem": bounded(self.problem, text=500),
             "planned": self.planned,
-            "cap": cap if isinstance(cap, int | float) else None,
+            "cap": self.cap,
             "counts": None
             if counts is None
             else {
@@ -258,16 +253,18 @@ class RunIndex:
             f"{EVENTS} or {ATTEMPTS} is larger than 1 GB" if max(current[2], current[4]) > MAX_RECORDS else ""
         )
         if refused:
-            self._entries[key] = Entry(key, path, {}, current, state="unreadable", problem=refused, refused=True)
+            self._entries[key] = _refused(key, path, (), refused)
             return
         now = time.monotonic()
-        if old is not None and old.signature == current and not old.refused:
+        if old is not None and old.signature == current:
             if old.state == "running" and now - old.state_at > LOCK_SEC:
                 self._entries[key] = replace(old, state=_state(path, old.state), state_at=now)
             return
-        if old is None or old.refused or old.signature[:2] != current[:2]:
-            self._entries[key] = _described(key, path, current)
-        elif now - old.read_at < REREAD_FACTOR * old.read_sec:
+        if old is None or old.signature[:2] != current[:2]:
+            self._entries[key] = described = _described(key, path, current)
+            if described.refused:
+                return
+        elif old.refused or now - old.read_at < REREAD_FACTOR * old.read_sec:
             return
         if key not in self._queue:
             self._queue.append(key)
@@ -302,6 +299,8 @@ class RunIndex:
             self._progress.notify_all()
 
     def _read(self, entry: Entry) -> Entry:
+        if entry.refused:
+            return entry
         began = time.monotonic()
         current = signature(entry.path)
         try:
@@ -350,18 +349,36 @@ def signature(path: Path) -> Signature:
     return tuple(values)
 
 
+def _refused(key: str, path: Path, current: Signature, problem: str) -> Entry:
+    return Entry(key, path, {}, current, state="unreadable", problem=problem, refused=True)
+
+
 def _described(key: str, path: Path, current: Signature) -> Entry:
     try:
         with open_regular(path / RUN_JSON) as file:
             text = file.read(MAX_RUN_JSON + 1)
         if len(text) > MAX_RUN_JSON:
-            return Entry(key, path, {}, current, state="unreadable", problem=f"{RUN_JSON} is larger than 32 MB")
+            return _refused(key, path, current, f"{RUN_JSON} is larger than 32 MB")
         meta = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
-        return Entry(key, path, {}, current, state="unreadable", problem=f"{RUN_JSON}: {type(error).__name__}")
+        return _refused(key, path, current, f"{RUN_JSON} cannot be read: {type(error).__name__}")
     if not isinstance(meta, dict):
-        return Entry(key, path, {}, current, state="unreadable", problem=f"{RUN_JSON} is not an object")
-    return Entry(key, path, meta, current)
+        return _refused(key, path, current, f"{RUN_JSON} is not an object")
+    shown = {name: bounded(meta.get(name), text=300) for name in SHOWN_META}
+    return Entry(key, path, shown, current, planned=_planned(meta), cap=_cap(meta))
+
+
+def _planned(meta: Mapping[str, Json]) -> int | None:
+    order, variant = meta.get("order"), meta.get("variant")
+    if not isinstance(order, list):
+        return None
+    return sum(1 for attempt in order if isinstance(attempt, list) and len(attempt) > 1 and attempt[1] == variant)
+
+
+def _cap(meta: Mapping[str, Json]) -> float | None:
+    request = meta.get("request")
+    cap = request.get("total_usd") if isinstance(request, Mapping) else None
+    return cap if isinstance(cap, int | float) and math.isfinite(cap) else None
 
 
 def _state(path: Path, fallback: str) -> str:

@@ -44,13 +44,8 @@ def suites_json(tasks_dir: Path, explorer: Explorer) -> dict[str, Json]:
     }
 
 
-def suite_json(name: str, tasks_dir: Path, explorer: Explorer) -> dict[str, Json]:
-    """Return the tasks of a suite. A task that is not valid is listed with its problems.
-
-    Raises:
-        ContractError: there is no such suite.
-    """
-    folder = suite_folder(name, tasks_dir)
+def suite_json(name: str, folder: Path, explorer: Explorer) -> dict[str, Json]:
+    """Return the tasks of a suite. A task that is not valid is listed with its problems."""
     rates = _rates(explorer)
     files = sorted(folder.glob(f"*/{TASK_NAME}"))
     until = time.monotonic() + RESULTS_SEC

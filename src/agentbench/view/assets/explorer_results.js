@@ -32,11 +32,8 @@ function drawResult(answer, ask, change) {
   if (!answer.rows.length) return [note, h("p", { class: "card empty" }, "No attempts match.")];
   const group = ask ? [ask.group, ask.pivot].filter(Boolean) : [];
   if (!group.length) return [rowsTable(answer, ask, change), note];
-  return [
-    chartOf(answer, ask, group),
-    group.length === 2 ? pivotTable(answer, ask, change) : groupTable(answer, ask, group, change),
-    note,
-  ].filter(Boolean);
+  const chart = chartOf(answer, ask, group);
+  return group.length === 2 ? [pivotTable(answer, ask), chart, note] : [chart, groupTable(answer, ask, group, change), note];
 }
 const section = (...body) => h("section", { class: "card" }, h("div", { class: "body scroll" }, body));
 
@@ -69,7 +66,10 @@ function rowsTable(answer, ask, change) {
     if (at.run_key === undefined || at.attempt_id === undefined) return null;
     return h("td", {}, h("a", { href: `#/run/${row[at.run_key]}/attempt/${encodeURIComponent(row[at.attempt_id])}` }, "open"));
   };
-  const cell = (value) => h("td", { class: typeof value === "number" ? "num" : "name" }, safe(cut(cellText(value), 300)));
+  const cell = (value) => {
+    const words = safe(cut(cellText(value), 300));
+    return h("td", { class: typeof value === "number" ? "num" : words.length > 40 ? "name" : "short" }, words);
+  };
   const linked = link(answer.rows[0]) !== null;
   return section(
     h(

@@ -22,7 +22,8 @@ function runMeter(run) {
 /* Done, running and waiting attempts; and how long the rest will take. */
 function progressWords(run) {
   const done = run.counts ? run.counts.attempts : 0;
-  if (run.state !== "running") return run.counts ? `${whole(done)}${run.planned === null ? "" : " of " + whole(run.planned)} attempts` : "";
+  if (run.state !== "running")
+    return run.counts ? `${run.planned === null ? "" : whole(done) + " of "}${plural(run.planned ?? done, "attempt")}` : "";
   const words = [`${whole(done)} done`, `${whole(run.running || 0)} running`];
   if (run.waiting !== null && run.waiting !== undefined) words.push(`${whole(run.waiting)} waiting`);
   return words.join(" · ");
@@ -52,7 +53,7 @@ function spending(run, running = 0) {
   const spent = run.study_spent + running;
   const share = Math.min(1, spent / run.cap);
   return [
-    `${money(spent, unit)} of ${money(run.cap, unit)}`,
+    unit === "usd" ? `${money(spent, unit)} of ${money(run.cap, unit)}` : `${few(spent)} of ${money(run.cap, unit)}`,
     h(
       "div",
       { class: "meter", role: "img", "aria-label": `${Math.round(100 * share)}% of the cap is spent` },
@@ -70,7 +71,7 @@ function runsPage(query, still) {
   const total = h("span", { class: "sub", id: "total" });
   const body = h("tbody", {});
   const hint = h("span", { class: "sub", id: "hint" });
-  const studyNote = h("div", { class: "row noprint" });
+  const studyNote = h("div", { class: "row noprint", hidden: true });
   const choose = (name) => (event) => {
     state[name] = event.target.value;
     draw();
@@ -170,6 +171,7 @@ function runsPage(query, still) {
       ...names.map((name) => h("option", { value: name, selected: state.suite === name }, safe(name))),
     );
     suites.hidden = names.length < 2;
+    studyNote.hidden = !state.study;
     studyNote.replaceChildren(...(state.study ? [badge("line", "variants of one run"), h("a", { href: "#/runs" }, "Show all runs")] : []));
     const words = new URLSearchParams(Object.entries({ ...state, with: [...chosen].join(",") }).filter(([, value]) => value));
     history.replaceState(null, "", "#/" + (String(words) ? "runs?" + words : ""));
