@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Page, expect
 
 from agentbench.view.server import ViewServer, background_server, open_server
 from tests.web.conftest import Watched, browser
@@ -54,6 +54,9 @@ class Served:
     def key(self, name: str) -> str:
         (run,) = (run for run in self.get("/api/runs")["runs"] if run["name"] == name)
         return str(run["key"])
+
+
+expect.set_options(timeout=60_000)
 
 
 def serve(folder: Path, *, tasks_dir: Path, read_only: bool = False, port: int = 0) -> Generator[Served, None, None]:

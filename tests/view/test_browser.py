@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import random
 import re
+import socket
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from playwright.sync_api import expect
 
 from agentbench.reports.adjudications import read_adjudications
 from tests.view.conftest import Served, ViewPage, serve, write_runs, write_suite
+from tests.view.live_run import LiveRun
 from tests.web.sample import write_run
 
 pytestmark = pytest.mark.end_to_end
@@ -216,7 +218,24 @@ def applied(lines: list[str], edit: list[dict[str, Any]]) -> list[str]:
     return result + rest
 
 
-def test_page_survives_the_end_of_its_server(view_page: ViewPage, tmp_path: Path) -> None:
+def test_page_goes_on_when_its_server_is_started_again(view_page: ViewPage, tmp_path: Path) -> None:
+    with LiveRun(tmp_path / "runs" / "live", 2) as run:
+        first = serve(tmp_path / "runs", tasks_dir=tmp_path, port=free_port())
+        served = next(first)
+        page = view_page.go(served, f"#/run/{served.key('live')}")
+        run.step(0, "make before")
+        expect(page.locator("#log")).to_contain_text("make before")
+        first.close()
+        run.step(0, "make meanwhile")
+        expect(page.locator("#offline")).to_be_visible()
+        for _ in serve(tmp_path / "runs", tasks_dir=tmp_path, port=served.client.base_url.port or 0):
+            expect(page.locator("#log")).to_contain_text("make meanwhile")
+            run.step(1, "make after")
+            expect(page.locator("#log")).to_contain_text("make after")
+            expect(page.locator("#offline")).to_have_count(0)
+
+
+def test_server_with_another_secret_asks_for_its_address(view_page: ViewPage, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     write_run(runs / "a", [])
     first = serve(runs, tasks_dir=tmp_path)
@@ -230,3 +249,119 @@ def test_page_survives_the_end_of_its_server(view_page: ViewPage, tmp_path: Path
         page.goto(again.server.url)
         expect(page.locator("#runs tbody tr")).to_have_count(1)
         expect(page.locator("#offline")).to_have_count(0)
+
+
+def test_running_run_shows_progress_and_spending(view_page: ViewPage, tmp_path: Path) -> None:
+    with LiveRun(tmp_path / "runs" / "live", 4, planned=10, cap=2.5) as run:
+        run.seal(0)
+        for served in serve(tmp_path / "runs", tasks_dir=tmp_path):
+            page = view_page.go(served)
+            row = page.locator("#runs tbody tr")
+            expect(row).to_contain_text("running")
+            expect(row).to_contain_text("0 done · 3 running · 7 waiting")
+            expect(row).to_contain_text("attempts per hour")
+            expect(row).to_contain_text("left")
+            expect(row).to_contain_text("$0 of $2.5")
+            run.seal(1)
+            expect(row).to_contain_text("2 running")
+            page.evaluate("location.hash = '#/latest'")
+            expect(page.locator("#progress")).to_contain_text("2 running")
+            expect(page.locator("#workers .step")).to_have_count(2)
+            view_page.assert_only(served)
+
+
+def test_two_hundred_parallel_attempts_are_followed(view_page: ViewPage, tmp_path: Path) -> None:
+    with LiveRun(tmp_path / "runs" / "live", 200) as run:
+        for served in serve(tmp_path / "runs", tasks_dir=tmp_path):
+            page = view_page.go(served, f"#/run/{served.key('live')}")
+            expect(page.locator("#workers .step")).to_have_count(200)
+            node = page.locator(".step[data-attempt=A007]").element_handle()
+            for turn in range(3):
+                for number in range(200):
+                    run.step(number, f"make turn {turn} of {number}")
+            expect(page.locator(".step[data-attempt=A199]")).to_contain_text("make turn 2 of 199")
+            expect(page.locator(".step[data-attempt=A007]")).to_contain_text("make turn 2 of 7")
+            assert node is not None
+            assert node.evaluate("node => node.isConnected"), "a worker is updated in place"
+            assert page.locator("#log > div").count() <= 300
+            for number in range(0, 200, 2):
+                run.seal(number)
+            expect(page.locator("#workers .step")).to_have_count(100)
+            view_page.assert_only(served)
+
+
+def test_running_attempt_is_followed_until_a_row_is_chosen(view_page: ViewPage, tmp_path: Path) -> None:
+    with LiveRun(tmp_path / "runs" / "live", 1) as run:
+        for served in serve(tmp_path / "runs", tasks_dir=tmp_path):
+            run.step(0, "make first")
+            page = view_page.go(served, f"#/run/{served.key('live')}/live/A000")
+            expect(page.locator("#event")).to_contain_text("make first")
+            run.step(0, "make second")
+            expect(page.locator("#event")).to_contain_text("make second")
+            page.locator(".vt-row").first.click()
+            expect(page.locator("#event")).to_contain_text("make first")
+            run.step(0, "make third")
+            expect(page.locator("#shown")).to_contain_text("3 events")
+            expect(page.locator("#event")).to_contain_text("make first")
+            page.click("#follow")
+            expect(page.locator("#event")).to_contain_text("make third")
+            run.seal(0)
+            expect(page.get_by_text("The attempt has ended")).to_be_visible()
+
+
+def test_explorer_sorts_and_leads_to_attempts_by_mouse(view_page: ViewPage, served: Served) -> None:
+    page = view_page.go(served, "#/explorer")
+    page.get_by_role("link", name="attempts of packer").click()
+    expect(page.locator("#table tbody tr")).to_have_count(6)
+    page.get_by_role("button", name="task", exact=True).click()
+    expect(page.locator("th[aria-sort=descending]")).to_contain_text("task")
+    expect(page.locator("#table tbody tr").first).to_contain_text("t4")
+    page.click("summary:has-text('Columns')")
+    page.get_by_label("judge", exact=True).uncheck()
+    expect(page.locator("#table thead")).not_to_contain_text("judge")
+    page.get_by_role("link", name="open").first.click()
+    expect(page.locator(".lead")).to_contain_text("PASS")
+    view_page.assert_only(served)
+
+
+def test_attempt_is_adjudicated_where_it_is_read(view_page: ViewPage, tmp_path: Path) -> None:
+    for served in serve(write_runs(tmp_path / "runs"), tasks_dir=tmp_path):
+        page = view_page.go(served, f"#/run/{served.key('a')}/attempts")
+        page.click(".vt-row a:has-text('median')")
+        page.click("summary:has-text('Adjudicate')")
+        page.get_by_label("cannot be decided").check()
+        page.get_by_label("Minutes of review").fill("3")
+        page.get_by_role("button", name="Record").click()
+        expect(page.locator("#adjudicate")).to_contain_text("Adjudicated:")
+        (adjudication,) = read_adjudications(served.folder / "a")
+        assert (adjudication.truth, adjudication.minutes) == ("undecidable", 3.0)
+        page.click("nav.sub-nav a:has-text('To adjudicate')")
+        expect(page.locator("h1")).to_have_text("Queue")
+        page.click("#adjudicated summary")
+        expect(page.locator(".review")).to_contain_text("undecidable by")
+
+
+def test_pages_have_landmarks_for_screen_readers(view_page: ViewPage, served: Served) -> None:
+    key = served.key("a")
+    page = view_page.go(served)
+    for role in ("banner", "navigation", "main", "contentinfo"):
+        assert page.get_by_role(role).count() >= 1, role
+    expect(page.get_by_role("table")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="result")).to_be_visible()
+    expect(page.get_by_role("searchbox", name="Search runs")).to_be_visible()
+    expect(page.get_by_role("checkbox", name="select a to compare")).to_be_visible()
+    expect(page.get_by_role("link", name="Runs", exact=True)).to_have_attribute("aria-current", "page")
+    view_page.go(served, f"#/run/{key}/attempts")
+    page.click(".vt-row a:has-text('median')")
+    expect(page.get_by_role("tab", name="Verdict")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("tabpanel")).to_be_visible()
+    page.get_by_role("tab", name="Verdict").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Diff")).to_be_focused()
+    expect(page.get_by_role("tab", name="Diff")).to_have_attribute("aria-selected", "true")
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

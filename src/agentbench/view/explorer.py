@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MEMORY = "96MB"
 QUERY_SEC = 10.0
-BATCH_ROWS = 5_000
+BATCH_ROWS = 2_000
 MAX_ROWS = 5_000
 MAX_EXPORT_ROWS = 200_000
 MAX_SQL = 20_000
@@ -179,7 +179,9 @@ def _connect() -> duckdb.DuckDBPyConnection:
         "enable_external_access": False,
         "memory_limit": MEMORY,
         "temp_directory": "",
-        "threads": 2,
+        # Rows are compressed when they are checkpointed: often, because rows that are not need five times the memory.
+        "checkpoint_threshold": "512KB",
+        "threads": 1,
     }
     return duckdb.connect(":memory:", config=config)
 

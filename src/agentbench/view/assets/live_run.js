@@ -4,7 +4,15 @@ PAGES.run = {
   open: async ([key, ...rest], query, still) => {
     const base = `run/${key}/`;
     if (rest[0] === "live") return liveAttempt(key, rest[1], still);
-    const data = await openScope(base, `/api/run/${key}/page`);
+    let data;
+    try {
+      data = await openScope(base, `/api/run/${key}/page`);
+    } catch (error) {
+      /* A run that has just begun has no records yet: its progress is shown all the same. */
+      if (still())
+        show(h("div", { class: "stack" }, scopeNav(base, [], ""), h("h1", { class: "vh" }, "Run"), livePanel(key, still), problem(error)));
+      return;
+    }
     if (!still()) return;
     enter(data);
     document.title = data.title;
