@@ -1,4 +1,4 @@
-"""Measure `ab view` over many runs: the first list, an attempt with a long trace, the explorer, memory and idle CPU.
+"""Measure `ab view` over many runs: the first list, an attempt with a long trace, the explorer, live events, memory and idle CPU.
 
 The server runs in a process of its own. First paint is measured in a browser, if one is installed.
 
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.report import Report, argument_parser, open_report
 from tests.reports.large import large_run
+from tests.view.live_run import LiveRun
 from tests.web.sample import events, sample, write_run
 
 AB = str(Path(sys.executable).parent / "ab")
@@ -30,6 +32,8 @@ ATTEMPTS = 100
 EVENTS = 10_000
 GROUP_BY = "select variant, reason, count(*), avg(passed::int), avg(duration_sec), sum(cost) from attempts group by all order by all"
 IDLE_SEC = 10
+PARALLEL = 200
+LIVE_EVENTS = 600
 
 
 def write_runs(folder: Path, runs: int, attempts: int) -> None:
@@ -39,6 +43,36 @@ def write_runs(folder: Path, runs: int, attempts: int) -> None:
         shutil.copytree(first, copy)
     trace = [event for _ in range(EVENTS // len(events())) for event in events()]
     write_run(folder / "long", [sample("long", "fail")], traces={"tasks/long": trace})
+
+
+def live_delays(client: httpx.Client, folder: Path) -> list[float]:
+    """Return the seconds from an event on disk until a client has it, while 200 attempts are under way."""
+    written: dict[str, float] = {}
+    delays: list[float] = []
+    with LiveRun(folder / "live", PARALLEL) as run:
+        key = next(one for one in client.get("/api/runs").json()["runs"] if one["name"] == "live")["key"]
+
+        def write() -> None:
+            for number in range(LIVE_EVENTS):
+                run.step(number % PARALLEL, f"make {number}")
+                written[f"make {number}"] = time.perf_counter()
+                time.sleep(0.01)
+
+        writer = threading.Thread(target=write)
+        with client.stream("GET", f"/api/run/{key}/live") as stream:
+            for line in stream.iter_lines():
+                now = time.perf_counter()
+                if not line.startswith("data: "):
+                    continue
+                if not writer.is_alive() and not written:
+                    writer.start()
+                for step in json.loads(line[6:])["log"]:
+                    command = step["payload"]["arguments"]["command"]
+                    delays.append(now - written.get(command, now))
+                if f"make {LIVE_EVENTS - 1}" in line:
+                    break
+        writer.join()
+    return sorted(delays)
 
 
 def memory_mb(pid: int) -> float:
@@ -97,6 +131,9 @@ def measure(folder: Path, report: Report, runs: int, attempts: int) -> None:
                 _timed(lambda: client.post("/api/query", json={"sql": GROUP_BY}).raise_for_status()) for _ in range(5)
             ]
             report.value(f"group-by over {total} attempts, worst of 5", max(asked), "s", most=0.5)
+            delays = live_delays(client, folder)
+            report.value(f"event on disk to the client, {PARALLEL} attempts, median", delays[len(delays) // 2], "s")
+            report.value("  99th percentile", delays[len(delays) * 99 // 100], "s", most=0.5)
             run = next(one for one in client.get("/api/runs").json()["runs"] if one["name"] == "long")
             page = client.get(f"/api/run/{run['key']}/page").json()
             attempt = page["attempts"][0][page["columns"].index("id")]

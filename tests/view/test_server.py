@@ -6,14 +6,20 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from agentbench.acceptance.mutation.audit import Audit
+from agentbench.acceptance.validation import TaskValidation
+from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
 from agentbench.reports.adjudications import read_adjudications
 from agentbench.run.operator import read_answer
+from agentbench.run.task_results import keep_result
+from agentbench.run.validation import audit_json
 from agentbench.view.explorer import Explorer
 from agentbench.view.index import Entry, RunIndex
 from agentbench.view.roots import Roots
@@ -220,9 +226,21 @@ def test_scorers_replace_only_their_part_of_the_file(before: str) -> None:
     assert all(line in after.splitlines() for line in before.splitlines() if not line.startswith("scorers"))
 
 
-def test_suites_show_checks_and_pass_rates(served: Served) -> None:
+def test_suites_show_checks_validation_and_audit(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AB_STATE", str(tmp_path))
     suite = served.get("/api/suite/mine")
-    assert suite["tasks"][0]["checks"]
+    (task,) = suite["tasks"]
+    assert task["checks"]
+    assert (task["validation"], task["audit"]) == (None, None)
+    loaded = load_task(Path(suite["folder"]) / "example" / "task.yaml")
+    validation = TaskValidation("example", True, "fail", "pass", (), "")
+    keep_result(tmp_path, loaded, "validation", asdict(validation))
+    keep_result(tmp_path, loaded, "audit", audit_json(Audit("example", "fail", "pass", "")))
+    (task,) = served.get("/api/suite/mine")["tasks"]
+    assert (task["validation"]["valid"], task["validation"]["baseline"]) == (True, "fail")
+    assert (task["audit"]["sound"], task["audit"]["kill_rate"]) == (True, None)
     assert served.client.get("/api/suite/nothing").status_code == 400
     assert served.get("/api/pilots") == {"pilots": []}
 
