@@ -1,6 +1,6 @@
 """The last results of validating and auditing each task, kept in the state folder for the view.
 
-A result belongs to the content of a task: its contract, its acceptance and its reference. A changed task has no results.
+A result belongs to the id and the content of a task: its contract, its acceptance and its reference. A changed task has no results.
 """
 
 from __future__ import annotations
@@ -52,5 +52,5 @@ def _path(state: Path, task: LoadedTask, kind: Kind) -> Path:
     identities = identify(task)
     reference = task.reference_file
     content = "" if reference is None else sha256_hex(read_bytes(reference))
-    name = digest([identities.contract_id, identities.acceptance_id, content]).removeprefix("sha256:")
+    name = digest([task.id, identities.contract_id, identities.acceptance_id, content]).removeprefix("sha256:")
     return state / FOLDER / f"{name}-{kind}.json"

@@ -20,7 +20,7 @@ from agentbench.view.index import Entry, signature
 
 MAX_ATTEMPTS = 5_000
 """Attempts of one page; the explorer has all of them."""
-CACHED_BYTES = 24_000_000
+CACHED_BYTES = 12_000_000
 CACHED_RUNS = 4
 CACHED_ROWS = 20_000
 

@@ -9,8 +9,10 @@ PAGES.run = {
       data = await openScope(base, `/api/run/${key}/page`);
     } catch (error) {
       /* A run that has just begun has no records yet: its progress is shown all the same. */
-      if (still())
-        show(h("div", { class: "stack" }, scopeNav(base, [], ""), h("h1", { class: "vh" }, "Run"), livePanel(key, still), problem(error)));
+      const { runs } = await getJson("/api/runs");
+      const begun = runs.some((run) => run.key === key && run.state === "running");
+      const live = begun && [h("h1", { class: "vh" }, "Run"), livePanel(key, still)];
+      if (still()) show(h("div", { class: "stack" }, scopeNav(base, [], ""), live, problem(error)));
       return;
     }
     if (!still()) return;

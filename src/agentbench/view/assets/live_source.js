@@ -62,16 +62,21 @@ function listen(path, handlers) {
             });
         }, 1000);
     };
+    /* The server says why it cannot send anything: trying again would not help. */
+    source.addEventListener("problem", (event) => {
+      entry.close();
+      offline(safe(JSON.parse(event.data).error));
+    });
     for (const [name, handler] of Object.entries(handlers))
       source.addEventListener(name, (event) => handler(JSON.parse(event.data), source));
   };
-  connect();
   const entry = {
     close: () => {
       closed = true;
       source.close();
     },
   };
+  connect();
   streams.push(entry);
   return entry;
 }

@@ -36,6 +36,7 @@ function runResult(run) {
   const counts = run.counts;
   if (run.problem) return safe(run.problem);
   if (!counts) return "";
+  if (!counts.attempts) return "no result yet";
   const counted = counts.passed + counts.not_passed;
   return [
     `${counts.passed} of ${counted} passed` + (counted ? ` (${Math.round((100 * counts.passed) / counted)}%)` : ""),
@@ -127,6 +128,7 @@ function runsPage(query, still) {
         ),
         h("div", { class: "sub" }, safe(run.suite || ""), run.model ? " · " + safe(run.model) : ""),
       ),
+      h("td", {}, runResult(run)),
       h("td", {}, stateBadge(run.state)),
       h(
         "td",
@@ -135,7 +137,6 @@ function runsPage(query, still) {
         h("div", { class: "sub" }, progressWords(run)),
         h("div", { class: "sub" }, speedWords(run)),
       ),
-      h("td", {}, runResult(run)),
       h("td", { class: "r" }, spending(run)),
       h(
         "td",
@@ -209,7 +210,7 @@ function runsPage(query, still) {
     h("option", { value: "" }, "all states"),
     ["running", "finished", "interrupted", "unreadable"].map((name) => h("option", { value: name, selected: state.state === name }, name)),
   );
-  const head = ["", "method", "state", "progress", "result", "spent", "started"].map((words, i) =>
+  const head = ["", "method", "result", "state", "progress", "spent", "started"].map((words, i) =>
     h("th", { scope: "col", class: i === 5 ? "r" : null }, words || h("span", { class: "vh" }, "compare")),
   );
   show(

@@ -134,7 +134,7 @@ function attemptsOf(values) {
 }
 function validationWords(one) {
   if (!one) return "none for the task as it is now";
-  const flaky = one.flaky.length ? `, flaky: ${one.flaky.join(", ")}` : ", stable";
+  const flaky = one.flaky.length ? `, flaky: ${one.flaky.join(", ")}` : "";
   return `baseline ${one.baseline}, reference ${one.reference}${flaky}${one.why ? ": " + one.why : ""} (${when(one.at)})`;
 }
 function auditWords(one) {

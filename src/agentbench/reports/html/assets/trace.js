@@ -34,6 +34,8 @@ function describe(event) {
   if (t === "termination") return `${p.code}: ${p.rationale}`;
   if (t === "monitor_alert") return `${p.severity} ${p.rule}: ${p.detail}`;
   if (t === "integrity_finding") return `${p.severity} ${p.rule}: ${p.detail}`;
+  if (t === "intervention") return `${p.action}: ${p.detail}`;
+  if (t === "operator_decision") return `${p.decision}: ${p.justification}`;
   if (t === "gates_decided")
     return Object.entries(p.gates || {})
       .map(([g, o]) => `${GATES[g] || g}: ${o.outcome}`)
