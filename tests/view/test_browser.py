@@ -261,7 +261,7 @@ def test_running_run_shows_progress_and_spending(view_page: ViewPage, tmp_path: 
             expect(row).to_contain_text("0 done · 3 running · 7 waiting")
             expect(row).to_contain_text("attempts per hour")
             expect(row).to_contain_text("left")
-            expect(row).to_contain_text("$0 of $2.5")
+            expect(row).to_contain_text("0 of 2.5")
             run.seal(1)
             expect(row).to_contain_text("2 running")
             page.evaluate("location.hash = '#/latest'")

@@ -80,7 +80,7 @@ function livePanel(key, still) {
   const drawWorker = (worker) => {
     const parts = workers.get(worker.attempt) || addWorker(worker);
     const words = worker.step ? safe(describe(worker.step)) : "";
-    parts.facts.textContent = worker.tokens ? ` ${whole(worker.tokens)} tokens, ${money(worker.cost, "usd")}` : "";
+    parts.facts.textContent = worker.tokens ? ` ${whole(worker.tokens)} tokens, cost ${few(worker.cost)}` : "";
     parts.step.textContent = worker.step ? `${safe(worker.step.type)} ${cut(words, 90)}` : "starting";
     parts.step.title = words;
     parts.events.textContent = plural(worker.events, "event") + (worker.step ? `, last at ${clock(worker.step.t)}` : "");

@@ -48,13 +48,14 @@ function runResult(run) {
 }
 /* What was spent. A cap is for all runs that one command made, so it is compared with what they spent together. */
 function spending(run, running = 0) {
-  const unit = (run.counts && run.counts.unit) || "usd";
+  const unit = (run.counts && run.counts.unit) || "";
+  const amount = (value) => (unit ? money(value, unit) : few(value));
   const own = (run.counts ? run.counts.spent : 0) + running;
-  if (!run.cap) return own ? money(own, unit) : "–";
+  if (!run.cap) return own ? amount(own) : "–";
   const spent = run.study_spent + running;
   const share = Math.min(1, spent / run.cap);
   return [
-    unit === "usd" ? `${money(spent, unit)} of ${money(run.cap, unit)}` : `${few(spent)} of ${money(run.cap, unit)}`,
+    unit === "usd" ? `${amount(spent)} of ${amount(run.cap)}` : `${few(spent)} of ${amount(run.cap)}`,
     h(
       "div",
       { class: "meter", role: "img", "aria-label": `${Math.round(100 * share)}% of the cap is spent` },

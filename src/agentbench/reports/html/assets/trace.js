@@ -47,7 +47,7 @@ function describe(event) {
     return [
       p.status,
       `${whole(p.prompt_tokens)} + ${whole(p.completion_tokens)} tokens`,
-      p.cost_micro_usd ? money(p.cost_micro_usd / 1e6, "usd") : "",
+      p.cost_micro_usd ? "cost " + few(p.cost_micro_usd / 1e6) : "",
       secs(p.duration_us / 1e6),
     ]
       .filter(Boolean)
