@@ -27,6 +27,8 @@ _CHUNK = 65536
 _LINE_BYTES = 1 << 20
 _WATCH_PARENT = '"$@" </dev/null & child=$!; exec >&-; read -r _; kill -KILL "$child"'
 """Kills the program when this process ends for any reason: its stdin, a pipe from this process, then closes."""
+_RUN_AFTER = 'exec 3<&0 </dev/null; { cat <&3; exec 3<&-; exec "$@"; } &'
+"""Runs a program once this process has ended. Not a child of this process, so nothing that ends its children ends it."""
 _DRAIN_SEC = 0.2
 """How long to read on after the program has ended, if its children hold its pipes open."""
 _REST_READS = 32
@@ -244,6 +246,19 @@ class BackgroundProcess:
         data = pipe.read(_CHUNK) or b""
         pipe.close()
         return data.decode("utf-8", "replace").strip()[-2000:]
+
+
+class ProgramAfterExit:
+    """Runs a program once this process has ended, however it ended: it waits for the end of a pipe from this process."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        """
+        Raises:
+            HarnessError: it cannot be started.
+        """
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._child = _start(["/bin/sh", "-c", _RUN_AFTER, "after", *argv], cwd="/", **pipes)
+        self._child.wait()
 
 
 class StreamingProcess:

@@ -16,16 +16,39 @@ EPILOG = """\b
 Examples:
   ab doctor
   ab doctor --json | python3 -m json.tool
+  ab doctor --executor ray
 
 The first line is READY, WEAK (part of the host is reachable from the sandbox) or NOT READY. The check starts a sandbox,
 attacks it from inside and removes it. Exit code 0 if READY and no other package overwrites files of ab, else 3.
+
+With --executor ray, every node of the cluster is asked for its version, its sandboxes, its disk, and whether it reaches this
+machine. Exit code 0 if all nodes can be used, else 3.
 """
 
 
 @click.command(epilog=EPILOG)
+@click.option(
+    "--executor",
+    metavar="NAME",
+    default="local",
+    show_default=True,
+    help="What to check: local (this machine) or ray (the nodes of a cluster).",
+)
+@click.option(
+    "--ray-address", metavar="ADDRESS", default="auto", show_default=True, help="Ray cluster of --executor ray."
+)
 @json_option
-def command(as_json: bool) -> None:
+def command(executor: str, ray_address: str, as_json: bool) -> None:
     """Check sandboxes, limits, isolation, tools, disk, keys and package indexes."""
+    if executor == "ray":
+        from agentbench.cli.doctor_cluster import check_cluster
+
+        check_cluster(ray_address, as_json=as_json)
+        return
+    if executor != "local":
+        from agentbench.core.errors import InputError
+
+        raise InputError(f"unknown executor '{executor}'", remedy="available executors: local, ray")
     from dataclasses import replace
 
     from agentbench.cli.installation import DISTRIBUTION, foreign_distributions, remedy

@@ -17,6 +17,7 @@ from agentbench.core.text import printable
 
 if TYPE_CHECKING:
     from agentbench.record.schema import AttemptRecord
+    from agentbench.run.job import ClusterStatus
     from agentbench.run.operator import PendingQuestion
     from agentbench.run.plan import PlanRow
     from agentbench.sandbox.protocol import SetupStep
@@ -26,6 +27,7 @@ COLOURS = {"PASS": "green", "FAIL": "red", "ERROR": "yellow", "INVALID": "yellow
 """Colours by the first word of a verdict; `ab show` uses the same."""
 SHOWN_ATTEMPTS = 4
 """Running attempts in the status line."""
+SHOWN_NODES = 4
 
 
 def colours_verdicts(stream: object) -> bool:
@@ -41,6 +43,15 @@ def clock(seconds: float) -> str:
     if hours:
         return f"{hours}:{minutes:02}:{rest:02} h"
     return f"{minutes}:{rest:02} min" if minutes else f"{rest} s"
+
+
+def cluster_line(status: ClusterStatus) -> str:
+    """Describe a cluster: `2 nodes (10.0.0.4: 3, 10.0.0.5: 2), 7 waiting, 4.1 MB sent, 0.8 MB received`."""
+    busiest = sorted(status.attempts.items(), key=lambda item: (-item[1], item[0]))
+    shown = ", ".join(f"{name}: {attempts}" for name, attempts in busiest[:SHOWN_NODES])
+    more = f" and {len(busiest) - SHOWN_NODES} more" if len(busiest) > SHOWN_NODES else ""
+    transfer = f"{status.sent_bytes / 1e6:.1f} MB sent, {status.received_bytes / 1e6:.1f} MB received"
+    return f"{len(busiest)} nodes ({shown}{more}), {status.waiting} waiting, {transfer}"
 
 
 class LiveLine:
@@ -90,6 +101,7 @@ class Progress:
         self._unit = ""
         self._running: dict[tuple[str, str, int], tuple[str, float]] = {}
         """Phase of each running attempt and when it began."""
+        self._cluster: ClusterStatus | None = None
         self._began = time.monotonic()
         self._closed = threading.Event()
         self._clock = threading.Thread(target=self._tick, name="progress", daemon=True)
@@ -127,6 +139,15 @@ class Progress:
             self._line.print(lines[0], verdict=lines[0])
             for line in lines[1:]:
                 self._line.print(line)
+
+    def cluster(self, status: ClusterStatus) -> None:
+        """Show the nodes of a cluster in the status line, and print a line when they change."""
+        with self._lock:
+            before, self._cluster = self._cluster, status
+            if not self._quiet and (before is None or before.attempts.keys() != status.attempts.keys()):
+                names = ", ".join(sorted(status.attempts)) or "none"
+                self._line.print(f"cluster: {len(status.attempts)} nodes: {names}")
+            self._draw()
 
     def running(self) -> int:
         """Return the number of running attempts. Takes no lock: called from a signal handler."""
@@ -186,6 +207,8 @@ class Progress:
             parts.append(f"about {clock(elapsed / self._done * (self._total - self._done))} left")
         if self._spent and self._unit == "usd":
             parts.append(f"{self._spent:.2f} usd")
+        if self._cluster is not None:
+            parts.append(cluster_line(self._cluster))
         attempts = [
             f"{task} ({phase} {clock(now - since)})" for (task, _, _), (phase, since) in list(self._running.items())
         ]

@@ -7,7 +7,7 @@ the attempt and makes it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -22,6 +22,20 @@ from agentbench.sandbox.protocol import SetupStep
 
 if TYPE_CHECKING:
     from agentbench.run.operator import PendingQuestion
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """The nodes that make attempts of a run."""
+
+    attempts: Mapping[str, int]
+    """Running attempts by node."""
+    waiting: int
+    """Attempts that wait for a node."""
+    sent_bytes: int
+    """Content that nodes have fetched."""
+    received_bytes: int
+    """Evidence and messages of nodes."""
 
 
 class Observer(Protocol):
@@ -39,6 +53,10 @@ class Observer(Protocol):
 
     def asked(self, run: Path, question: PendingQuestion) -> None:
         """An attempt waits for an operator."""
+        ...
+
+    def cluster(self, status: ClusterStatus) -> None:
+        """The state of the cluster, every few seconds, if the attempts run on one."""
         ...
 
     def planned(self, rows: int) -> None: ...

@@ -1,7 +1,8 @@
-"""A Ray cluster on this machine whose nodes share nothing: each has its own home, state, memory and process namespace.
+"""A Ray cluster on this machine whose nodes share nothing: each has its own home, state, memory, processes and network interface.
 
-All of it is in a network namespace that has only a loopback interface. A supervisor process starts and ends the nodes; it ends with
-the process it was started for, and the kernel ends the nodes with the supervisor, so nothing is left behind.
+The head and the driver are in a network namespace with a bridge; every other node is in its own, connected to the bridge. A supervisor
+process starts and ends the nodes; it ends with the process it was started for, and the kernel ends the nodes with the supervisor, so
+nothing is left behind.
 
     python -m tests.run.cluster.ray_nodes FOLDER PID     the supervisor; commands come through FOLDER/control
 """
@@ -10,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import json
 import os
 import select
@@ -30,11 +30,17 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PORT = 6379
-HEAD = "127.0.0.2"
+HEAD = "10.77.0.1"
 WAIT_SEC = 110.0
 _SLOW_START = {"RAY_raylet_start_wait_time_s": "100", "RAY_prestart_worker_first_driver": "0"}
 _KEPT = ("PATH", "LANG", "DOCKER_HOST", "SSL_CERT_FILE", "PYTHONPATH")
 _ISOLATED = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+_HEAD_NETWORK = f"""
+ip link set lo up
+ip link add bridge type bridge
+ip addr add {HEAD}/24 dev bridge
+ip link set bridge up
+"""
 CLONE_NEWNET = 0x40000000
 
 
@@ -42,10 +48,11 @@ def missing() -> str | None:
     """Return why no cluster can be started here; None if one can."""
     if os.geteuid() != 0:
         return "starting isolated Ray nodes needs root"
-    if any(shutil.which(name) is None for name in ("unshare", "nsenter", "mount")):
-        return "starting isolated Ray nodes needs unshare, nsenter and mount"
-    tried = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], check=False, capture_output=True)
-    return None if tried.returncode == 0 else "this machine does not allow network namespaces"
+    if any(shutil.which(name) is None for name in ("unshare", "nsenter", "mount", "ip")):
+        return "starting isolated Ray nodes needs unshare, nsenter, mount and ip"
+    line = ["unshare", "--net", "--mount", "--pid", "--fork", "sh", "-ec", _HEAD_NETWORK]
+    tried = subprocess.run(line, check=False, capture_output=True)
+    return None if tried.returncode == 0 else "this machine does not allow network namespaces with a bridge"
 
 
 @dataclass(frozen=True)
@@ -66,13 +73,40 @@ class Cluster:
     def state(self, node: str) -> Path:
         return self.folder / node / "state"
 
-    def command(self, action: str, node: str = "") -> Any:
-        """Let the supervisor do something: `add`, `kill`, `freeze` or `pids` of a node, or `stop`."""
+    def add(self, node: str, prepare: str = "true") -> str:
+        """Start a node and return its address. `prepare`: shell commands in its mount namespace, before it starts."""
+        answer = self.command("add", node, prepare)
+        assert answer.startswith("10."), answer
+        return str(answer)
+
+    def command(self, action: str, *arguments: str) -> Any:
+        """Call a method of the supervisor."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(WAIT_SEC)
             connection.connect(str(self.folder / "control"))
-            connection.sendall(json.dumps([action, node]).encode() + b"\n")
+            connection.sendall(json.dumps([action, *arguments]).encode() + b"\n")
             return json.loads(connection.makefile().readline())
+
+    def sandboxed(self, node: str, text: str) -> list[int]:
+        """List the processes of a node whose command line contains the text, apart from those that prepare a sandbox."""
+        found = []
+        for pid in self.command("pids", node):
+            with contextlib.suppress(OSError):
+                line = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+                if text in line and Path(f"/proc/{pid}/comm").read_text().strip() == text.split(maxsplit=1)[0]:
+                    found.append(pid)
+        return found
+
+    def on_disk(self, text: bytes) -> list[Path]:
+        """List the files of all nodes that contain a text, apart from sandboxes that are open."""
+        found = []
+        for path in self.folder.rglob("*"):
+            if "live" in path.parts or path.is_symlink() or not path.is_file():
+                continue
+            with contextlib.suppress(OSError):
+                if text in path.read_bytes():
+                    found.append(path)
+        return found
 
 
 def start_cluster(owner: int, nodes: tuple[str, ...], prepare_state: Callable[[Path], None] | None = None) -> Cluster:
@@ -101,8 +135,7 @@ def start_cluster(owner: int, nodes: tuple[str, ...], prepare_state: Callable[[P
         time.sleep(0.05)
     cluster = Cluster(folder, int((folder / "pid").read_text()))
     for node in nodes:
-        answer = cluster.command("add", node)
-        assert answer == "started", answer
+        cluster.add(node)
     return cluster
 
 
@@ -114,11 +147,11 @@ class _Supervisor:
         self.folder = folder
         self.owner = os.pidfd_open(owner)
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
-        self.addresses = iter(range(2, 250))
+        self.numbers: dict[str, int] = {}
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.unshare(CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), "unshare")
-        _loopback_up()
+        subprocess.run(["sh", "-ec", _HEAD_NETWORK], check=True)
 
     def serve(self) -> None:
         """Carry out commands until the owner ends."""
@@ -132,59 +165,98 @@ class _Supervisor:
                     return
                 connection, _ = listener.accept()
                 with connection:
-                    action, node = json.loads(connection.makefile().readline())
-                    connection.sendall(json.dumps(getattr(self, action)(node)).encode() + b"\n")
+                    action, *arguments = json.loads(connection.makefile().readline())
+                    with contextlib.suppress(BrokenPipeError):
+                        connection.sendall(json.dumps(getattr(self, action)(*arguments)).encode() + b"\n")
                     if action == "stop":
                         return
 
-    def add(self, node: str) -> str:
+    def add(self, node: str, prepare: str) -> str:
         folder = self.folder / node
         for name in ("home", "tmp"):
             (folder / name).mkdir(parents=True, exist_ok=True)
-        session = self.folder / "ray"
-        session.mkdir(exist_ok=True)
-        first = not self.nodes
-        address = f"127.0.0.{next(self.addresses)}"
-        options = [
-            "start",
-            "--block",
-            "--disable-usage-stats",
-            "--node-ip-address",
-            address,
-            "--num-cpus=8",
-            f"--memory={8 << 30}",
-            f"--object-store-memory={80 << 20}",
-        ]
-        if first:
-            options += ["--head", f"--port={PORT}", f"--temp-dir={session}", "--include-dashboard=false"]
-        else:
-            options.append(f"--address={HEAD}:{PORT}")
-        ray = str(Path(sys.executable).parent / "ray")
-        # Only the first node shares the session folder, with the driver; others have their own in its place.
-        private = "" if first else f"mount -t tmpfs tmpfs {session} && "
-        line = f'{private}mount -t tmpfs tmpfs /dev/shm && exec "$@"'
-        log = (folder / "log").open("w")
-        self.nodes[node] = subprocess.Popen(
-            [*_ISOLATED, "sh", "-c", line, "sh", ray, *options],
-            env=_environment(folder),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - the supervisor has one thread
-        )
+        (self.folder / "ray").mkdir(exist_ok=True)
+        number = self.numbers[node] = len(self.numbers) + 1
+        with (folder / "log").open("w") as log:
+            process = self.nodes[node] = subprocess.Popen(
+                [*_ISOLATED, *(() if number == 1 else ("--net",)), "sh", "-ec", self._script(number, prepare)],
+                env=_environment(folder),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - the supervisor has one thread
+            )
+        if number > 1:
+            self._connect(number, process.pid)
+        assert process.stdin is not None
+        process.stdin.write(b"connected\n")
+        process.stdin.close()
         deadline = time.monotonic() + WAIT_SEC
         while "Ray runtime started" not in (folder / "log").read_text():
-            if time.monotonic() > deadline or self.nodes[node].poll() is not None:
+            if time.monotonic() > deadline or process.poll() is not None:
                 return (folder / "log").read_text()
             time.sleep(0.1)
-        return "started"
+        return f"10.77.0.{number}"
+
+    def _script(self, number: int, prepare: str) -> str:
+        """Return the shell script of a node. Only the head shares its session folder, with the driver."""
+        options = f"--block --disable-usage-stats --num-cpus=8 --memory={8 << 30} --object-store-memory={80 << 20}"
+        options += f" --node-ip-address 10.77.0.{number}"
+        session = self.folder / "ray"
+        if number == 1:
+            options += f" --head --port={PORT} --temp-dir={session} --include-dashboard=false"
+            private = "read _"
+        else:
+            options += f" --address={HEAD}:{PORT}"
+            private = f"""
+            read _
+            ip link set lo up
+            ip addr add 10.77.0.{number}/24 dev eth0
+            ip link set eth0 up
+            mount -t tmpfs tmpfs {session}
+            """
+        ray = Path(sys.executable).parent / "ray"
+        return f"{private}\nmount -t tmpfs tmpfs /dev/shm\n{prepare}\nexec {sys.executable} {ray} start {options} </dev/null"
+
+    def _connect(self, number: int, pid: int) -> None:
+        """Connect the network of a node to the bridge, once it exists."""
+        own = Path("/proc/self/ns/net").stat().st_ino
+        deadline = time.monotonic() + WAIT_SEC
+        while Path(f"/proc/{pid}/ns/net").stat().st_ino == own and time.monotonic() < deadline:
+            time.sleep(0.01)
+        lines = (
+            f"link add node{number} type veth peer name eth0 netns {pid}",
+            f"link set node{number} master bridge up",
+        )
+        for line in lines:
+            subprocess.run(["ip", *line.split()], check=True)
+
+    def cut(self, node: str) -> str:
+        """Take a node from the network."""
+        subprocess.run(["ip", "link", "set", f"node{self.numbers[node]}", "down"], check=True)
+        return "cut"
+
+    def inside(self, node: str, line: str) -> str:
+        """Run a shell command in the mount namespace of a node."""
+        pid = _children()[self.nodes[node].pid][0]
+        done = subprocess.run(
+            ["nsenter", f"--mount=/proc/{pid}/ns/mnt", "sh", "-c", line], capture_output=True, check=False
+        )
+        return (done.stdout + done.stderr).decode()
 
     def kill(self, node: str) -> str:
         """End a node without warning: every process of it dies at once."""
-        process = self.nodes.pop(node)
-        process.kill()
-        process.wait()
+        process = self.nodes.pop(node, None)
+        if process is not None:
+            process.kill()
+            process.wait()
         return "killed"
+
+    def thaw(self, node: str) -> str:
+        for pid in self.pids(node):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        return "thawed"
 
     def freeze(self, node: str) -> str:
         """Stop all processes of a node, as if its machine hung."""
@@ -195,6 +267,8 @@ class _Supervisor:
 
     def pids(self, node: str) -> list[int]:
         """List the processes of a node, without the one that started it."""
+        if node not in self.nodes:
+            return []
         found, parents = [], {self.nodes[node].pid}
         children = _children()
         while parents:
@@ -203,7 +277,7 @@ class _Supervisor:
             parents.update(children.get(parent, []))
         return found
 
-    def stop(self, _node: str) -> str:
+    def stop(self) -> str:
         for node in list(self.nodes):
             self.kill(node)
         return "stopped"
@@ -228,12 +302,6 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def _loopback_up() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as interface:
-        up_and_running = b"lo".ljust(16, b"\0") + (0x41).to_bytes(2, "little") + bytes(14)
-        fcntl.ioctl(interface, 0x8914, up_and_running)
-
-
 def main() -> None:
     folder, owner = Path(sys.argv[1]), int(sys.argv[2])
     (folder / "pid").write_text(str(os.getpid()))
@@ -241,7 +309,7 @@ def main() -> None:
     try:
         supervisor.serve()
     finally:
-        supervisor.stop("")
+        supervisor.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 

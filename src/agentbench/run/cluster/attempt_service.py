@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from agentbench.core.errors import HarnessError, Interrupted, ModelFault, RecordError
 from agentbench.models.faults import BudgetReached
-from agentbench.models.ledger import COMPONENTS, Account, Component, Hold
+from agentbench.models.ledger import COMPONENTS, Account, Amount, Component, Hold
 from agentbench.models.presets import ModelChoice
 from agentbench.models.sse import SseEvent
 from agentbench.models.upstream import ModelRequest, ModelResponse, Upstream
@@ -62,9 +62,11 @@ class AttemptService:
         self._lab = lab
         self._receiver = EvidenceReceiver(folder.path)
         self._receiving = threading.Lock()
+        self._transfer: Exchange | None = None
+        self._closed = threading.Event()
         self._upstreams = _Upstreams(row, folder, lab)
         self._accounts: dict[str, Account] = {}
-        self._holds: dict[int, Hold] = {}
+        self._holds: dict[int, tuple[Hold, Amount]] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._requests: dict[str, ModelRequest] = {}
@@ -115,17 +117,21 @@ class AttemptService:
         self._ended.put(error)
 
     def close(self) -> None:
-        """Release what the attempt holds. Waits until no evidence is being written."""
+        """Settle what the attempt holds. No evidence is written afterwards."""
+        self._closed.set()
         with self._lock:
             holds, self._holds = list(self._holds.values()), {}
             requests = list(self._requests.values())
             accounts = list(self._accounts.values())
         for request in requests:
             request.cancel.set()
-        for hold in holds:
-            hold.release()
+        for hold, estimate in holds:
+            # The node did not say what the request cost. The service may have answered it.
+            hold.settle(estimate)
         for account in accounts:
             account.reserve(0)
+        if self._transfer is not None:
+            self._transfer.abort()  # a node that hangs would never send the rest
         with self._receiving:
             self._receiver.close()
 
@@ -134,7 +140,13 @@ class AttemptService:
     def _evidence(self, exchange: Exchange) -> None:
         try:
             with self._receiving:
-                self._receiver.receive(exchange)
+                if self._closed.is_set():
+                    raise BadMessage("the attempt has ended")
+                self._transfer = exchange
+                try:
+                    self._receiver.receive(exchange)
+                finally:
+                    self._transfer = None
         except RecordError as error:
             self.lose(error)
             raise
@@ -167,15 +179,15 @@ class AttemptService:
                 return self._admit(account, value)
             case "settle":
                 with self._lock:
-                    hold = self._holds.pop(int(value["hold"]), None)
-                if hold is not None:
-                    hold.settle(read_amount(value), _component(value))
+                    held = self._holds.pop(int(value["hold"]), None)
+                if held is not None:
+                    held[0].settle(read_amount(value), _component(value))
                 return {}
             case "charge":
                 account.charge(_component(value), read_amount(value))
                 return {}
             case "reserve":
-                account.reserve(int(value["micro"]))
+                account.reserve(read_amount({"tokens": 0, **value}).micro)
                 return {}
             case "used_up":
                 return _refusal(account.used_up())
@@ -186,14 +198,17 @@ class AttemptService:
 
     def _admit(self, account: Account, value: JsonDict) -> JsonDict:
         try:
-            hold = account.admit_now(read_amount(value))
+            estimate = read_amount(value)
+            hold = account.admit_now(estimate)
         except BudgetReached as refused:
             return _refusal(refused)
         if hold is None:
             return {"wait": True}
         number = next(self._numbers)
         with self._lock:
-            self._holds[number] = hold
+            self._holds[number] = hold, estimate
+        if self._closed.is_set():
+            hold.release()
         return {"hold": number}
 
     # --- models -------------------------------------------------------------------------------------------------------------
@@ -256,7 +271,7 @@ class AttemptService:
             repeat=row.repeat,
             yield_worker=self.pause,
             redact=self._upstreams.redact,
-            cancelled=self._lab.cancelled.is_set,
+            cancelled=lambda: self._lab.cancelled.is_set() or self._closed.is_set(),
             notify=self._lab.on_question,
         )
         try:

@@ -13,7 +13,7 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol
 
@@ -36,6 +36,8 @@ class Exchange:
     def __init__(self, handler: _Handler) -> None:
         self._handler = handler
         self.left = int(handler.headers.get("Content-Length") or 0)
+        if self.left < 0:
+            raise ValueError("a body of negative length")
         """Bytes of the body that were not read yet."""
 
     def header(self, name: str) -> str:
@@ -53,8 +55,14 @@ class Exchange:
 
     def read_line(self) -> bytes:
         line = self._handler.rfile.readline(min(self.left, 1 << 16))
+        if not line:
+            raise ConnectionError("the node disconnected")
         self.left -= len(line)
         return line
+
+    def abort(self) -> None:
+        """End the connection: a thread that reads from it gets an error."""
+        _shut_down(self._handler.connection)
 
     def body(self) -> bytes:
         if self.left > MAX_JSON:
@@ -136,8 +144,10 @@ class ChannelServer:
         self._lock = threading.Lock()
         self._nodes: set[str] = set()
         self._attempts: dict[str, AttemptChannel] = {}
+        self._connections: dict[str, set[socket.socket]] = {}
+        self._received = 0
         self._server = _Server((host, 0), self, self._context)
-        self.port: int = self._server.server_address[1]
+        self.url = f"https://{f'[{host}]' if ':' in host else host}:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name="channel", daemon=True)
         self._thread.start()
 
@@ -150,10 +160,35 @@ class ChannelServer:
         return node
 
     def forget(self, node: str) -> None:
-        """Reject everything that a node sends from now on."""
+        """Reject everything that a node sends from now on, and what it is sending."""
         with self._lock:
             self._nodes.discard(node)
             self._attempts = {name: attempt for name, attempt in self._attempts.items() if attempt.node != node}
+            connections = list(self._connections.get(node, ()))
+        for connection in connections:
+            _shut_down(connection)
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes that nodes have sent."""
+        return self._received
+
+    @contextlib.contextmanager
+    def connected(self, node: str, connection: socket.socket) -> Iterator[None]:
+        """Remember a node's connection while it is open."""
+        with self._lock:
+            self._connections.setdefault(node, set()).add(connection)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._connections[node].discard(connection)
+                if not self._connections[node]:
+                    del self._connections[node]
+
+    def count(self, size: int) -> None:
+        with self._lock:
+            self._received += size
 
     def open_attempt(self, attempt_id: str, channel: AttemptChannel) -> None:
         with self._lock:
@@ -211,6 +246,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._node = fingerprint(certificate) if certificate else ""
         super().setup()
 
+    def handle(self) -> None:
+        with self.server.channel.connected(self._node, self.connection):
+            super().handle()
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
         """Log nothing: standard error belongs to the progress of the run."""
 
@@ -221,7 +260,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._handle()
 
     def _handle(self) -> None:
-        exchange = Exchange(self)
+        try:
+            exchange = Exchange(self)
+        except ValueError:
+            self.close_connection = True
+            return
+        self.server.channel.count(exchange.left)
         try:
             self._dispatch(exchange)
         except BadMessage as error:
@@ -254,3 +298,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse(self, exchange: Exchange, status: int, why: str) -> None:
         exchange.reply({"error": why}, status)
+
+
+def _shut_down(connection: socket.socket) -> None:
+    """Shut a connection down under a thread that uses it, without the closing messages of TLS."""
+    with contextlib.suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)

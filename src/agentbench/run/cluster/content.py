@@ -1,18 +1,20 @@
-"""Content that attempts need on nodes, addressed by SHA-256: in memory, or in a temporary file if it is large."""
+"""Content that attempts need on nodes, addressed by SHA-256, in one temporary file of the driver that has no name."""
 
 from __future__ import annotations
 
-import io
+import hashlib
+import os
+import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from io import BytesIO
 from typing import BinaryIO
 
-from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import HarnessError
 
-_IN_MEMORY = 4 << 20
+_IN_MEMORY = 1 << 20
 _CHUNK = 1 << 20
 
 
@@ -25,33 +27,37 @@ class Address:
 
 
 class ContentStore:
-    """The driver's content. Nodes fetch what they do not have."""
+    """The driver's content. Nodes fetch what they do not have. Memory does not grow with the content."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._data: dict[str, bytes] = {}
-        self._files: dict[str, BinaryIO] = {}
-        self._addresses: dict[object, Address] = {}
-        self.sent_bytes = 0
+        self._file: BinaryIO = tempfile.TemporaryFile(prefix="agentbench-")  # noqa: SIM115 - closed by `close`
+        self._end = 0
+        self._places: dict[str, tuple[int, int]] = {}
+        """Offset and size of content, by digest."""
+        self._addresses: dict[Hashable, Address] = {}
+        self._key_locks: dict[Hashable, threading.Lock] = {}
+        self._sent = 0
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes that nodes have fetched."""
+        return self._sent
 
     def add(self, data: bytes) -> Address:
-        address = Address(sha256_hex(data), len(data))
-        with self._lock:
-            self._data[address.sha256] = data
-        return address
+        return self._append(BytesIO(data))
 
-    def once(self, key: object, write: Callable[[BinaryIO], None]) -> Address:
-        """Return the address of the content that `write` writes. It is written once per key."""
+    def once(self, key: Hashable, write: Callable[[BinaryIO], None]) -> Address:
+        """Return the address of the content that `write` writes. It is written once per key; others wait meanwhile."""
         with self._lock:
-            if key in self._addresses:
-                return self._addresses[key]
-        file: BinaryIO = tempfile.SpooledTemporaryFile(_IN_MEMORY, prefix="agentbench-")  # type: ignore[assignment]  # noqa: SIM115
-        write(file)
-        address = _address(file)
-        with self._lock:
-            self._addresses[key] = address
-            self._files.setdefault(address.sha256, file)
-        return address
+            key_lock = self._key_locks.setdefault(key, threading.Lock())
+        with key_lock:
+            if key not in self._addresses:
+                with tempfile.SpooledTemporaryFile(_IN_MEMORY, prefix="agentbench-") as file:
+                    write(file)  # type: ignore[arg-type]
+                    file.seek(0)
+                    self._addresses[key] = self._append(file)  # type: ignore[arg-type]
+            return self._addresses[key]
 
     def read(self, sha256: str, send: Callable[[bytes], None]) -> None:
         """Pass content to `send`, in chunks.
@@ -59,41 +65,39 @@ class ContentStore:
         Raises:
             HarnessError: there is no such content.
         """
-        with self._lock:
-            data, file = self._data.get(sha256), self._files.get(sha256)
-        if data is None and file is None:
+        place = self._places.get(sha256)
+        if place is None:
             raise HarnessError(f"unknown content {sha256}")
-        source: BinaryIO = io.BytesIO(data) if data is not None else file  # type: ignore[assignment]
-        offset = 0
-        while chunk := self._chunk(source, offset):
+        offset, left = place
+        while left:
+            chunk = os.pread(self._file.fileno(), min(_CHUNK, left), offset)
+            if not chunk:
+                raise HarnessError(f"content {sha256} is not complete")
             send(chunk)
-            offset += len(chunk)
-        self.sent_bytes += offset
+            offset, left = offset + len(chunk), left - len(chunk)
+            with self._lock:
+                self._sent += len(chunk)
 
     def size(self, sha256: str) -> int | None:
         """Return the length of content; None if there is no such content."""
-        with self._lock:
-            if sha256 in self._data:
-                return len(self._data[sha256])
-            known = [address.size for address in self._addresses.values() if address.sha256 == sha256]
-        return known[0] if known else None
+        place = self._places.get(sha256)
+        return None if place is None else place[1]
 
     def close(self) -> None:
-        for file in self._files.values():
-            file.close()
+        self._file.close()
 
-    def _chunk(self, source: BinaryIO, offset: int) -> bytes:
-        with self._lock:  # several nodes read the same file
-            source.seek(offset)
-            return source.read(_CHUNK)
-
-
-def _address(file: BinaryIO) -> Address:
-    import hashlib  # noqa: PLC0415 - only for files
-
-    state, size = hashlib.sha256(), 0
-    file.seek(0)
-    while chunk := file.read(_CHUNK):
-        state.update(chunk)
-        size += len(chunk)
-    return Address(state.hexdigest(), size)
+    def _append(self, source: BinaryIO) -> Address:
+        state, size = hashlib.sha256(), 0
+        while chunk := source.read(_CHUNK):
+            state.update(chunk)
+            size += len(chunk)
+        address = Address(state.hexdigest(), size)
+        with self._lock:
+            if address.sha256 not in self._places:
+                source.seek(0)
+                self._file.seek(self._end)
+                shutil.copyfileobj(source, self._file, _CHUNK)
+                self._file.flush()
+                self._places[address.sha256] = self._end, size
+                self._end += size
+        return address

@@ -2,14 +2,17 @@
 
 A transfer is a sequence of parts: a header line (JSON) and the bytes of a file or of the end of the log. While the attempt runs,
 a node sends what is new, so that the driver has it even if the node dies; the last transfer lists every file. What arrives is
-untrusted: names are checked, no link is followed, and the total is limited.
+untrusted: names are checked, no link is followed, and the total is limited. A file that grows is sent again only once it has doubled,
+so that all transfers together are at most a few times as large as the evidence.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import ssl
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,6 +26,23 @@ from agentbench.run.cluster.wire import JsonDict, decode, encode
 MAX_EVIDENCE = 2 << 30
 """Most bytes of evidence of one attempt."""
 MAX_FILES = 100_000
+MAX_NAMES = 32 << 20
+_MAX_SENT = 4 * MAX_EVIDENCE
+"""Most bytes that a node may send for one attempt: files that grow are sent again, and all files after a broken connection."""
+_DRIVER_AT_FAULT = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+    }
+)
+"""Errors of the driver's file system. All others come from what the node sent: a file where a folder is, a name that is too long."""
 _CHUNK = 256 << 10
 _TOP = frozenset({"logs", "agent", "diffs", "meta", "blobs", WORKSPACE})
 
@@ -58,7 +78,8 @@ class EvidenceSender:
         for name, status in _files(self.folder, workspace=last):
             names.append(name)
             version = (status.st_size, status.st_mtime_ns)
-            if name == EVENTS or self._sent.get(name) == version:
+            sent = self._sent.get(name)
+            if name == EVENTS or sent == version or (not last and sent is not None and version[0] < 2 * sent[0]):
                 continue
             if stat.S_ISLNK(status.st_mode):
                 parts.append(_Part(_line({"name": name, "link": str((self.folder / name).readlink())})))
@@ -118,9 +139,11 @@ def _files(folder: Path, *, workspace: bool) -> Iterator[tuple[str, os.stat_resu
         for name in sorted([*files, *links]):
             if not name.startswith(".") or WORKSPACE in inside.parts[:1]:
                 try:
-                    yield (inside / name).as_posix(), (Path(base) / name).lstat()
+                    status = (Path(base) / name).lstat()
                 except FileNotFoundError:
                     continue  # a temporary file that was renamed
+                if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                    yield (inside / name).as_posix(), status
 
 
 def _line(value: JsonDict) -> bytes:
@@ -136,6 +159,7 @@ class EvidenceReceiver:
 
     folder: Path
     _bytes: int = 0
+    _names: set[str] = field(default_factory=set)
 
     def receive(self, exchange: Exchange) -> bool:
         """Write all parts of a transfer. Return whether it was the last.
@@ -152,16 +176,18 @@ class EvidenceReceiver:
                 except (ValueError, TypeError):
                     raise BadMessage("not the header of a part") from None
                 if "names" in header:
-                    self._keep_only(json.loads(exchange.read(int(header["names"]))))
+                    self._keep_only(_names(exchange, int(header["names"])))
                     last = True
                 elif header == {"folder": WORKSPACE}:
                     (self.folder / WORKSPACE).mkdir(exist_ok=True)
                 else:
                     self._write(header, exchange)
         except OSError as error:
-            if isinstance(error, ConnectionError):
+            if isinstance(error, ConnectionError | ssl.SSLError):
                 raise
-            raise RecordError.of("write", self.folder, error) from error
+            if error.errno in _DRIVER_AT_FAULT:
+                raise RecordError.of("write", self.folder, error) from error
+            raise BadMessage(f"evidence that cannot be written: {error.strerror or error}") from error
         return last
 
     def close(self) -> None:
@@ -174,6 +200,9 @@ class EvidenceReceiver:
     def _write(self, header: JsonDict, exchange: Exchange) -> None:
         name = header.get("name")
         target = self._target(name)
+        self._names.add(str(name))
+        if len(self._names) > MAX_FILES:
+            raise BadMessage(f"the evidence has more than {MAX_FILES} files")
         if "link" in header:
             if PurePosixPath(str(name)).parts[0] != WORKSPACE:
                 raise BadMessage(f"{name} must not be a link")
@@ -182,7 +211,7 @@ class EvidenceReceiver:
             return
         offset, size = int(header["offset"]), int(header["size"])
         self._bytes += size
-        if self._bytes > MAX_EVIDENCE or size < 0:
+        if size < 0 or offset < 0 or size > MAX_EVIDENCE or self._bytes > _MAX_SENT:
             raise BadMessage(f"the evidence is larger than {MAX_EVIDENCE} bytes")
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(target, flags, 0o600 if not int(header["mode"]) & stat.S_IROTH else 0o644)
@@ -202,7 +231,8 @@ class EvidenceReceiver:
         path = PurePosixPath(name) if isinstance(name, str) and "\0" not in name else PurePosixPath("..")
         if path.is_absolute() or ".." in path.parts or not path.parts or len(str(name)) > 4000:
             raise BadMessage(f"{name!r} is not a file of an attempt")
-        if len(path.parts) > 1 and path.parts[0] not in _TOP:
+        hidden = path.parts[0] != WORKSPACE and any(part.startswith(".") for part in path.parts)
+        if hidden or (len(path.parts) > 1 and path.parts[0] not in _TOP):
             raise BadMessage(f"{name!r} is not a file of an attempt")
         parent = self.folder
         for part in path.parts[:-1]:
@@ -212,13 +242,22 @@ class EvidenceReceiver:
             parent.mkdir(exist_ok=True)
         return self.folder / path
 
-    def _keep_only(self, names: object) -> None:
+    def _keep_only(self, listed: set[str]) -> None:
         """Remove files that were sent while they were temporary."""
-        if not isinstance(names, list) or len(names) > MAX_FILES:
-            raise BadMessage("not a list of files")
-        listed = set(map(str, names))
         for name, _status in list(_files(self.folder, workspace=True)):
             if name not in listed:
                 (self.folder / name).unlink()
         if WORKSPACE not in {PurePosixPath(name).parts[0] for name in listed if name}:
             shutil.rmtree(self.folder / WORKSPACE, ignore_errors=True)
+
+
+def _names(exchange: Exchange, size: int) -> set[str]:
+    if not 0 <= size <= MAX_NAMES:
+        raise BadMessage("the list of files is too long")
+    try:
+        names = json.loads(exchange.read(size))
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or len(names) > MAX_FILES:
+        raise BadMessage("not a list of files")
+    return set(map(str, names))

@@ -7,6 +7,7 @@ times. The new record supersedes the old one, so an attempt has one final record
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -25,9 +26,7 @@ from agentbench.core.errors import (
 from agentbench.core.reasons import InvalidCause, TerminationCode
 from agentbench.models.metered_model import ModelIdentity
 from agentbench.record.schema import AttemptRecord
-from agentbench.record.sealing import closed_attempt
 from agentbench.run.attempt.judge import judge_recording
-from agentbench.run.attempt.pipeline import close_abandoned
 from agentbench.run.cluster.attempt_service import AGENT, JUDGE, AttemptService
 from agentbench.run.cluster.cluster_nodes import LOST_SEC, ClusterNode, ClusterNodes, NodeTerms
 from agentbench.run.cluster.content import ContentStore
@@ -36,11 +35,13 @@ from agentbench.run.cluster.node import SentAttempt
 from agentbench.run.cluster.node_lab import LabSettings
 from agentbench.run.cluster.pool import ClusterGone, Demand, Lease, PoolNode
 from agentbench.run.cluster.ray_cluster import RayCluster, require_ray
+from agentbench.run.cluster.received_attempt import adopt
 from agentbench.run.executor import LocalThreads
 from agentbench.run.job import AttemptJob, Observer
 from agentbench.run.lab import Lab
 from agentbench.run.models import agent_recording
 from agentbench.run.plan import PlanRow
+from agentbench.run.problems import Problems
 from agentbench.trace.originals import Discarded
 
 MAX_TRIES = 3
@@ -90,9 +91,15 @@ class RayExecutor:
         self._cluster = RayCluster(self._address)
         self._nodes = ClusterNodes(self._cluster, self._store, terms, observer.warn)
         self._nodes.on_phase = self._phase
-        self._nodes.start()
+        self._nodes.on_status = observer.cluster
+        _warn_without_token(tasks.values(), observer)
+        pool = self._nodes.pool
+        self._nodes.start(lambda: all(pool.refusals(demand) is None for demand in demands))
+        observer.cluster(self._nodes.status())
+        problems = Problems()
         for demand in demands:
-            self._require_node(self._nodes, demand)
+            problems.collect(partial(self._require_node, self._nodes, demand))
+        problems.raise_all()
 
     def run(self, jobs: Iterable[AttemptJob]) -> None:
         self._threads.run(partial(self._make, job) for job in jobs)
@@ -156,10 +163,10 @@ class RayExecutor:
         try:
             lease = pool.acquire(demand, avoid=failed, cancelled=cancelled.is_set, max_wait_sec=self.placement_sec)
         except ClusterGone as error:
-            self._adopt(job, Interrupted(error.message))
+            adopt(job, Interrupted(error.message))
             raise
         except (HarnessError, Interrupted) as error:
-            return self._adopt(job, error), None
+            return adopt(job, error), None
         try:
             record = self._make_on(lease, job)
         finally:
@@ -171,21 +178,14 @@ class RayExecutor:
         nodes = self._opened()
         node = nodes.node_of(lease.node)
         if node is None:
-            return self._adopt(job, HarnessError(f"node {lease.node.name} is lost"))
+            return adopt(job, HarnessError(f"node {lease.node.name} is lost"))
         cause = self._wait_for(node, lease, job)
         if nodes.pool.failure is not None:
             cause = Interrupted(nodes.pool.failure.message)
-        record = self._adopt(job, cause or HarnessError(f"node {node.name} did not close the attempt's log"))
+        record = adopt(job, cause or HarnessError(f"node {node.name} did not close the attempt's log"))
         if not job.lab.cancelled.is_set():
-            nodes.strike(node, at_fault=_node_at_fault(record))
+            nodes.judge(node, job.row.task.id, at_fault=_node_at_fault(record))
         return record
-
-    def _adopt(self, job: AttemptJob, cause: AgentBenchError) -> AttemptRecord:
-        """Take the record of an attempt into the run. If its log was not closed, close it with the cause."""
-        closed = closed_attempt(job.folder)
-        if closed is None:
-            closed = close_abandoned(job.row, job.lab, job.folder, base_seed=job.base_seed, cause=cause)
-        return job.run.adopt(job.folder, closed)
 
     def _wait_for(self, node: ClusterNode, lease: Lease, job: AttemptJob) -> AgentBenchError | None:
         """Send an attempt to a node and wait for its end. Return what ended it before it could close its log."""
@@ -267,6 +267,18 @@ def _node_at_fault(record: AttemptRecord) -> bool:
     code = record.termination.code
     broken = code is TerminationCode.SANDBOX_ERROR and record.invalid_cause is InvalidCause.HARNESS
     return broken or code is TerminationCode.INTERRUPTED
+
+
+def _warn_without_token(tasks: Iterable[LoadedTask], observer: Observer) -> None:
+    """Warn if code of a setup with network could send commands to Ray, which accepts everybody by default."""
+    reaching = [
+        task.id for task in tasks if task.task.setup.commands and task.task.environment.network_policy != "none"
+    ]
+    if reaching and os.environ.get("RAY_AUTH_MODE") != "token":
+        more = f" and {len(reaching) - 1} more" if len(reaching) > 1 else ""
+        observer.warn(
+            f"the setup of {reaching[0]}{more} has network and can send commands to Ray: set RAY_AUTH_MODE=token on all machines"
+        )
 
 
 def _demand(task: LoadedTask) -> Demand:

@@ -10,10 +10,9 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import AgentBenchError, HarnessError
 from agentbench.models.keys import Keys
 from agentbench.models.metered_model import ModelIdentity
@@ -24,14 +23,14 @@ from agentbench.run.cluster.channel_client import ChannelClient, ChannelLost, Di
 from agentbench.run.cluster.channel_keys import ChannelKey, new_channel_key
 from agentbench.run.cluster.content import Address
 from agentbench.run.cluster.evidence_transfer import EvidenceSender
-from agentbench.run.cluster.materials import unpack_materials, unpack_requirements
-from agentbench.run.cluster.memory_folder import MemoryFolder
+from agentbench.run.cluster.materials import unpack_requirements
 from agentbench.run.cluster.node_lab import LabSettings, NodeLab
+from agentbench.run.cluster.node_materials import NodeMaterials
 from agentbench.run.cluster.node_models import AttemptClient, DriverOriginals, NodeModels, open_operator
-from agentbench.run.cluster.probe import NodeReport, probe_node
-from agentbench.run.config import Configuration
+from agentbench.run.cluster.probe import probe_node
 from agentbench.run.lab import declared_secrets
 from agentbench.run.plan import PlanRow
+from agentbench.sandbox.memory_folder import MemoryFolder
 from agentbench.sandbox.state import default_state
 from agentbench.trace.originals import Discarded, EvidenceText, OriginalsWriter
 from agentbench.trace.redaction import Redactor
@@ -90,26 +89,35 @@ class Node:
         self._state = default_state()
         self._closed = threading.Event()
         self._running: dict[str, _Running] = {}
-        self._materials: dict[str, tuple[LoadedTask, Configuration]] = {}
-        self._material_locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._ending = threading.Lock()
 
     # --- messages of the driver -------------------------------------------------------------------------------------------
 
-    def introduce(self) -> tuple[str, NodeReport]:
-        """Return the node's certificate and what it has."""
-        return self._key.certificate, probe_node(self._state)
+    def introduce(self) -> tuple[str, str]:
+        """Return the node's certificate and what it has, as text: the driver may have another version."""
+        return self._key.certificate, probe_node(self._state).as_json()
+
+    def reach(self, url: str, driver_certificate: str) -> str:
+        """Return why the driver cannot be reached from here; empty text if it can."""
+        try:
+            ChannelClient(url, self._key, driver_certificate).post("/heartbeat", {}, timeout=_HEARTBEAT_TIMEOUT_SEC)
+        except HarnessError as error:
+            return f"it cannot reach {url}: {error.message}"
+        return ""
 
     def open(self, config: NodeConfig) -> None:
         """Connect to the driver."""
         self._config = config
-        self._memory = MemoryFolder()
+        self._memory = MemoryFolder(self._state)
         self._channel = ChannelClient(config.url, self._key, config.driver_certificate)
         self._models = NodeModels(config.settings, self._channel)
         self._lab = NodeLab(config.settings, self._models, self._state)
         self._lab.open_operator = open_operator(self._channel)
+        self._materials = NodeMaterials(self._channel.fetch, self._memory.path, self._lab)
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+        # Apart from heartbeats: a large file must not make the node look lost.
+        threading.Thread(target=self._send_new_evidence, name="evidence", daemon=True).start()
 
     def require(self, tasks: Mapping[str, Address]) -> dict[str, str]:
         """Return, for each task, why it cannot run here; empty text if it can."""
@@ -158,31 +166,21 @@ class Node:
             shutil.rmtree(folder.run, ignore_errors=True)
 
     def _run(self, sent: SentAttempt, folder: AttemptFolder, running: _Running) -> str:
-        task, configuration = self._received(sent.materials)
-        row = PlanRow(task, configuration, sent.repeat, sent.seed)
-        declared = [*task.task.artifacts.redact, *task.task.environment.secrets]
-        values = Keys(os.environ).values([*bundled_presets().key_names, *declared])
-        folder = replace(folder, redact=Redactor(values))
-        self._models.open_attempt(row, running.client, sent.identities)
+        with self._materials.use(sent.materials) as (task, configuration):
+            row = PlanRow(task, configuration, sent.repeat, sent.seed)
+            declared = [*task.task.artifacts.redact, *task.task.environment.secrets]
+            values = Keys(os.environ).values([*bundled_presets().key_names, *declared])
+            folder = replace(folder, redact=Redactor(values))
+            self._models.open_attempt(row, running.client, sent.identities)
 
-        def report_phase(phase: str) -> None:
-            running.phase = phase
+            def report_phase(phase: str) -> None:
+                running.phase = phase
 
-        try:
-            _, failure = make_attempt(row, self._lab, folder, base_seed=sent.base_seed, report_phase=report_phase)
-        finally:
-            self._models.close_attempt(row)
+            try:
+                _, failure = make_attempt(row, self._lab, folder, base_seed=sent.base_seed, report_phase=report_phase)
+            finally:
+                self._models.close_attempt(row)
         return "" if failure is None else failure.message
-
-    def _received(self, address: Address) -> tuple[LoadedTask, Configuration]:
-        with self._lock:
-            lock = self._material_locks.setdefault(address.sha256, threading.Lock())
-        with lock:
-            if address.sha256 not in self._materials:
-                self._materials[address.sha256] = unpack_materials(
-                    address, self._channel.fetch, self._memory.path, self._lab
-                )
-            return self._materials[address.sha256]
 
     def _folder(self, sent: SentAttempt, client: AttemptClient) -> AttemptFolder:
         originals: OriginalsWriter | None = None
@@ -206,45 +204,45 @@ class Node:
 
     def _report_end(self, sent: SentAttempt, running: _Running, failure: str) -> None:
         """Send the rest of the evidence, and that the attempt ended. Tries until the driver is given up for lost."""
+        failure = self._try_to_send(lambda: self._send_evidence(running, last=True), running) or failure
+        self._try_to_send(lambda: running.client.post("finished", {"failure": failure}), running)
+        with self._lock:
+            self._running.pop(sent.attempt_id, None)
+
+    def _try_to_send(self, send: Callable[[], object], running: _Running) -> str:
+        """Send something, again while the driver cannot be reached. Return why that failed."""
         deadline = time.monotonic() + self._config.lost_sec
         while True:
             try:
-                self._send_evidence(running, last=True)
-                running.client.post("finished", {"failure": failure})
-            except Dismissed:
-                break
-            except HarnessError:
+                send()
+            except (HarnessError, OSError) as error:
                 running.sender.forget()
-                if time.monotonic() > deadline:
-                    break
+                lost = isinstance(error, ChannelLost) and not isinstance(error, Dismissed)
+                if not lost or time.monotonic() > deadline:
+                    return f"its evidence could not be sent: {error}"
                 time.sleep(HEARTBEAT_SEC)
             else:
-                break
-        with self._lock:
-            self._running.pop(sent.attempt_id, None)
+                return ""
 
     def _send_evidence(self, running: _Running, *, last: bool) -> None:
         with running.lock:
             chunks, size = running.sender.transfer(last=last)
             if size:
-                running.client.channel.post_bytes(running.client.path("evidence"), chunks, size=size)
+                path = running.client.path("evidence")
+                running.client.channel.post_bytes(path, chunks, size=size, timeout=self._config.lost_sec)
 
     # --- life -------------------------------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
-        """Tell the driver that the node lives, and send the evidence that is new."""
+        """Tell the driver that the node lives. Ends the node if the driver is lost, or has given it up."""
         reached = time.monotonic()
         while not self._closed.wait(HEARTBEAT_SEC):
-            with self._lock:
-                running = dict(self._running)
             try:
-                phases = {name: attempt.phase for name, attempt in running.items()}
+                phases = {name: attempt.phase for name, attempt in self._attempts().items()}
                 answer = self._channel.post("/heartbeat", {"phases": phases}, timeout=_HEARTBEAT_TIMEOUT_SEC)
                 reached = time.monotonic()
                 if answer.get("cancel") and not self._lab.cancelled.is_set():
                     self._lab.cancel()
-                for attempt in running.values():
-                    self._send_new_evidence(attempt)
             except Dismissed:
                 self._end()
             except ChannelLost:
@@ -253,17 +251,18 @@ class Node:
             except HarnessError:
                 continue
 
-    def _send_new_evidence(self, running: _Running) -> None:
-        if not running.lock.acquire(blocking=False):
-            return  # the last of it is being sent
-        try:
-            chunks, size = running.sender.transfer(last=False)
-            if size:
-                running.client.channel.post_bytes(running.client.path("evidence"), chunks, size=size)
-        except (HarnessError, OSError):
-            running.sender.forget()
-        finally:
-            running.lock.release()
+    def _send_new_evidence(self) -> None:
+        """Send what is new, so that the driver has it if the node dies."""
+        while not self._closed.wait(HEARTBEAT_SEC):
+            for running in self._attempts().values():
+                try:
+                    self._send_evidence(running, last=False)
+                except (HarnessError, OSError):
+                    running.sender.forget()
+
+    def _attempts(self) -> dict[str, _Running]:
+        with self._lock:
+            return dict(self._running)
 
     def _end(self) -> None:
         """End every sandbox, remove what is in memory, and end the process."""

@@ -59,6 +59,9 @@ class SentSnapshots(Snapshots):
     def register(self, folder: Path, snapshot: Snapshot | SourceError) -> None:
         self._sent[folder] = snapshot
 
+    def forget(self, folder: Path) -> None:
+        self._sent.pop(folder, None)
+
     def materialize(self, loaded: LoadedTask) -> Snapshot:
         sent = self._sent[loaded.folder]
         if isinstance(sent, SourceError):
@@ -81,6 +84,12 @@ class NodeLab(Lab):
         self.sent_snapshots = SentSnapshots(self.state / "snapshots")
         self.snapshots = self.sent_snapshots
         self.sent_programs: dict[tuple[str, Path], ProgramLayer] = {}
+
+    def forget_task(self, task: LoadedTask) -> None:
+        """Forget the base repository and the programs that were sent for an unpacked task; the caches keep them."""
+        self.sent_snapshots.forget(task.folder)
+        for key in [key for key in self.sent_programs if key[1] == task.folder]:
+            del self.sent_programs[key]
 
     def program(
         self, agent: str, task: LoadedTask, on_step: Callable[[SetupStep], None] = lambda _step: None

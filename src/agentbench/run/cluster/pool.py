@@ -1,7 +1,8 @@
 """The pool of nodes: places each attempt on a node that accepts its task and has enough processors and memory free.
 
-Attempts get their places in the order in which they ask, so methods stay interleaved as planned. Among nodes that fit, one that
-has prepared the task before is preferred, then the one with the fewest attempts.
+Attempts get their places in the order in which they ask, so methods stay interleaved as planned; an attempt that no node accepts
+now lets the others pass. Among nodes that fit, one that has prepared the task before is preferred, then the one with the fewest
+attempts.
 """
 
 from __future__ import annotations
@@ -44,8 +45,6 @@ class PoolNode:
     used_cpus: float = 0.0
     used_memory_mb: int = 0
     prepared: set[str] = field(default_factory=set)
-    strikes: int = 0
-    """Attempts in a row that ended in a harness error here."""
 
     def refusal(self, demand: Demand) -> str:
         """Return why the demand can never be met here; empty if it can."""
@@ -78,13 +77,20 @@ class Lease:
             self.pool.take_again(self)
 
 
+@dataclass(eq=False, frozen=True, slots=True)
+class _Ticket:
+    """The place of one attempt in the queue."""
+
+    demand: Demand
+
+
 class NodePool:
     """All nodes that are usable now."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._nodes: list[PoolNode] = []
-        self._queue: list[object] = []
+        self._queue: list[_Ticket] = []
         self.failure: ClusterGone | None = None
 
     def add(self, node: PoolNode) -> None:
@@ -130,7 +136,7 @@ class NodePool:
             ClusterGone: there was no node for `max_wait_sec`, or the cluster does not answer.
             HarnessError: no node accepted the demand for `max_wait_sec`.
         """
-        ticket = object()
+        ticket = _Ticket(demand)
         deadline = time.monotonic() + max_wait_sec
         with self._changed:
             self._queue.append(ticket)
@@ -143,7 +149,7 @@ class NodePool:
                     accepting = [node for node in self._nodes if not node.refusal(demand)]
                     if accepting:
                         deadline = time.monotonic() + max_wait_sec
-                        if self._queue[0] is ticket and (node := _best(accepting, demand, avoid)) is not None:
+                        if self._first() is ticket and (node := _best(accepting, demand, avoid)) is not None:
                             return self._take(node, demand)
                     elif time.monotonic() > deadline:
                         raise self._no_place(demand, max_wait_sec)
@@ -165,6 +171,11 @@ class NodePool:
     def take_again(self, lease: Lease) -> None:
         with self._changed:
             self._take(lease.node, lease.demand)
+
+    def _first(self) -> _Ticket | None:
+        """Return the first in the queue that a node accepts, free or not."""
+        accepted = (ticket for ticket in self._queue if any(not node.refusal(ticket.demand) for node in self._nodes))
+        return next(accepted, None)
 
     def _take(self, node: PoolNode, demand: Demand) -> Lease:
         node.attempts += 1

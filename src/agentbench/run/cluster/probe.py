@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agentbench.core.errors import AgentBenchError
-from agentbench.run.cluster.memory_folder import ROOT
+from agentbench.core.errors import AgentBenchError, HarnessError
 from agentbench.run.version import harness_version
+from agentbench.sandbox.memory_folder import ROOT
 from agentbench.sandbox.registry import open_backend
 
 BACKENDS = ("bwrap", "docker")
@@ -32,6 +33,33 @@ class NodeReport:
     """Free space of the file system in memory."""
     backends: Mapping[str, str]
     """Backends by name: empty text if it works, else why not."""
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> NodeReport:
+        """Read a report, possibly of another version.
+
+        Raises:
+            HarnessError: it is not a report.
+        """
+        try:
+            value = json.loads(text)
+            return cls(
+                host=str(value["host"]),
+                pid=int(value["pid"]),
+                harness_version=str(value["harness_version"]),
+                cpus=int(value["cpus"]),
+                memory_mb=int(value["memory_mb"]),
+                state=str(value["state"]),
+                disk_free_mb=int(value["disk_free_mb"]),
+                memory_folder_mb=int(value["memory_folder_mb"]),
+                backends={str(name): str(why) for name, why in value["backends"].items()},
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            msg = "it did not say what it has; its version of the harness is probably another"
+            raise HarnessError(msg, remedy=f"install version {harness_version()} on it") from error
 
     def problem(self) -> str:
         """Return why the node must not be used; empty if it can be."""

@@ -81,7 +81,11 @@ def amount_json(amount: Amount) -> JsonDict:
 
 
 def read_amount(value: JsonDict) -> Amount:
-    return Amount(int(value["micro"]), int(value["tokens"]))
+    """Raises ValueError, KeyError or TypeError if the value is not an amount. Nothing is ever paid back."""
+    amount = Amount(int(value["micro"]), int(value["tokens"]))
+    if amount.micro < 0 or amount.tokens < 0:
+        raise ValueError("an amount must not be negative")
+    return amount
 
 
 def fault_json(fault: ModelFault) -> JsonDict:
