@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests import session_state
-from tests.run.cluster.ray_nodes import Cluster, require_cluster, start_cluster
+from tests.run.cluster.ray_nodes import ROOT, Cluster, require_cluster, start_cluster
 from tests.run.conftest import Ran
+
+LOST_SEC = "15"
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class RayAb:
     cwd: Path
     env: Mapping[str, str]
 
-    def __call__(self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 110) -> Ran:
+    def __call__(self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = 280) -> Ran:
         done = subprocess.run(
             self.line(*arguments),
             cwd=self.cwd,
@@ -38,21 +40,28 @@ class RayAb:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     def on_ray(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> Ran:
-        return self(*arguments, "--executor", "ray", "--ray-address", self.cluster.address, env=env)
+        return self(*arguments, *self.ray, env=env)
+
+    @property
+    def ray(self) -> tuple[str, ...]:
+        return ("--executor", "ray", "--ray-address", self.cluster.address)
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            ["env", "--default-signal=INT", *self.line(*arguments)],
-            cwd=self.cwd,
-            env=dict(self.env),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            process_group=0,
-        )
+        """Start `ab` on the cluster and do not wait for it. Its output goes to files: nobody reads it meanwhile."""
+        with (self.cwd / "stdout").open("w") as stdout, (self.cwd / "stderr").open("w") as stderr:
+            return subprocess.Popen(
+                ["env", "--default-signal=INT", *self.line(*arguments, *self.ray)],
+                cwd=self.cwd,
+                env=dict(self.env),
+                stdout=stdout,
+                stderr=stderr,
+                text=True,
+                process_group=0,
+            )
 
     def line(self, *arguments: str | Path) -> list[str]:
-        return self.cluster.inside(sys.executable, "-m", "agentbench.cli", *map(str, arguments))
+        driver = ("-m", "tests.run.cluster.driver", LOST_SEC)
+        return self.cluster.inside(sys.executable, *driver, *map(str, arguments))
 
 
 @pytest.fixture(scope="session")
@@ -80,8 +89,12 @@ def cluster(session_cluster: Cluster) -> Iterator[Cluster]:
         yield session_cluster
 
 
+def driver(cluster: Cluster, folder: Path, state: Path) -> RayAb:
+    (folder / "home").mkdir()
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "AB_STATE": str(state), "PYTHONPATH": str(ROOT)}
+    return RayAb(cluster, folder, env)
+
+
 @pytest.fixture
 def ab(cluster: Cluster, tmp_path: Path, shared_state: Path) -> RayAb:
-    (tmp_path / "home").mkdir()
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "AB_STATE": str(shared_state)}
-    return RayAb(cluster, tmp_path, env)
+    return driver(cluster, tmp_path, shared_state)

@@ -100,12 +100,12 @@ class Cluster:
     def on_disk(self, text: bytes) -> list[Path]:
         """List the files of all nodes that contain a text, apart from sandboxes that are open."""
         found = []
-        for path in self.folder.rglob("*"):
-            if "live" in path.parts or path.is_symlink() or not path.is_file():
-                continue
-            with contextlib.suppress(OSError):
-                if text in path.read_bytes():
-                    found.append(path)
+        for base, folders, files in os.walk(self.folder):
+            folders[:] = [name for name in folders if name != "live"]
+            for path in (Path(base, name) for name in files):
+                with contextlib.suppress(OSError):
+                    if path.is_file() and not path.is_symlink() and text in path.read_bytes():
+                        found.append(path)
         return found
 
 

@@ -2,8 +2,8 @@
 
 A transfer is a sequence of parts: a header line (JSON) and the bytes of a file or of the end of the log. While the attempt runs,
 a node sends what is new, so that the driver has it even if the node dies; the last transfer lists every file. What arrives is
-untrusted: names are checked, no link is followed, and the total is limited. A file that grows is sent again only once it has doubled,
-so that all transfers together are at most a few times as large as the evidence.
+untrusted: names are checked, no link is followed, and the total is limited. A large file that grows is sent again only once it has
+doubled, so that all transfers together are at most a few times as large as the evidence.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ _DRIVER_AT_FAULT = frozenset(
 )
 """Errors of the driver's file system. All others come from what the node sent: a file where a folder is, a name that is too long."""
 _CHUNK = 256 << 10
+_LARGE = 1 << 20
 _TOP = frozenset({"logs", "agent", "diffs", "meta", "blobs", WORKSPACE})
 
 
@@ -79,7 +80,8 @@ class EvidenceSender:
             names.append(name)
             version = (status.st_size, status.st_mtime_ns)
             sent = self._sent.get(name)
-            if name == EVENTS or sent == version or (not last and sent is not None and version[0] < 2 * sent[0]):
+            growing = not last and sent is not None and _LARGE < version[0] < 2 * sent[0]
+            if name == EVENTS or sent == version or growing:
                 continue
             if stat.S_ISLNK(status.st_mode):
                 parts.append(_Part(_line({"name": name, "link": str((self.folder / name).readlink())})))

@@ -171,7 +171,9 @@ class RayExecutor:
             record = self._make_on(lease, job)
         finally:
             pool.release(lease)
-        at_fault = not cancelled.is_set() and pool.failure is None and _node_at_fault(record)
+        if pool.failure is not None and not cancelled.is_set():
+            raise pool.failure
+        at_fault = not cancelled.is_set() and _node_at_fault(record)
         return record, lease.node if at_fault else None
 
     def _make_on(self, lease: Lease, job: AttemptJob) -> AttemptRecord:

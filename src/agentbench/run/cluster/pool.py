@@ -1,8 +1,8 @@
 """The pool of nodes: places each attempt on a node that accepts its task and has enough processors and memory free.
 
 Attempts get their places in the order in which they ask, so methods stay interleaved as planned; an attempt that no node accepts
-now lets the others pass. Among nodes that fit, one that has prepared the task before is preferred, then the one with the fewest
-attempts.
+now lets the others pass. Among nodes that fit, the one with the least load is preferred; one that has prepared the task before may
+have somewhat more.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from agentbench.core.errors import HarnessError, Interrupted
 
 _WAKE_SEC = 0.5
+UNPREPARED_LOAD = 0.25
+"""How much more load a node may have that has prepared the task before than one that has not."""
 
 
 class ClusterGone(HarnessError):
@@ -53,6 +55,10 @@ class PoolNode:
         if demand.memory_mb > self.memory_mb:
             return f"it offers {self.memory_mb} MB memory, {demand.memory_mb} MB are needed"
         return self.problems.get(demand.key, "it was not asked")
+
+    def load(self) -> float:
+        """Return the share of the node that is in use."""
+        return max(self.used_cpus / self.cpus, self.used_memory_mb / self.memory_mb)
 
     def fits(self, demand: Demand) -> bool:
         free = self.cpus - self.used_cpus >= demand.cpus and self.memory_mb - self.used_memory_mb >= demand.memory_mb
@@ -195,4 +201,8 @@ class NodePool:
 def _best(accepting: list[PoolNode], demand: Demand, avoid: Collection[PoolNode]) -> PoolNode | None:
     preferred = [node for node in accepting if node not in avoid] or accepting
     fitting = [node for node in preferred if node.fits(demand)]
-    return min(fitting, key=lambda node: (demand.task_id not in node.prepared, node.attempts), default=None)
+    return min(fitting, key=lambda node: (node.load() + _setup_cost(node, demand), node.attempts), default=None)
+
+
+def _setup_cost(node: PoolNode, demand: Demand) -> float:
+    return 0.0 if demand.task_id in node.prepared else UNPREPARED_LOAD

@@ -1,0 +1,17 @@
+"""Runs `ab` with a shorter wait for lost nodes.
+
+python -m tests.run.cluster.driver SECONDS ab-arguments…
+"""
+
+from __future__ import annotations
+
+import sys
+
+from agentbench.cli.main import main
+from agentbench.run.cluster import cluster_nodes, executor
+
+if __name__ == "__main__":
+    executor.LOST_SEC = float(sys.argv[1])
+    cluster_nodes.GONE_SEC = float(sys.argv[1])
+    del sys.argv[1]
+    main()
