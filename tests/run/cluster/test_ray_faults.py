@@ -112,7 +112,9 @@ def answered(run: Path) -> Iterator[None]:
 @pytest.fixture
 def faulty(cluster: Cluster) -> Iterator[dict[str, str]]:
     """Add nodes for faults, and return their addresses."""
-    small = f"mkdir -p {cluster.state('full')}/live; mount -t tmpfs -o size=16m tmpfs {cluster.state('full')}/live"
+    small = (
+        f"mkdir -p {cluster.state('full')}/live; mount -t tmpfs -o nr_inodes=2000 tmpfs {cluster.state('full')}/live"
+    )
     yield {name: cluster.add(name, small if name == "full" else "true") for name in FAULTY}
     for name in FAULTY:
         cluster.command("kill", name)
@@ -132,7 +134,9 @@ def test_attempts_of_lost_nodes_are_made_again_elsewhere(
     cluster.command("kill", "killed")
     cluster.command("freeze", "frozen")
     cluster.command("cut", "cut")
-    cluster.command("inside", "full", f"head -c 20m /dev/zero >{cluster.state('full')}/live/filled")
+    cluster.command(
+        "inside", "full", f"cd {cluster.state('full')}/live && mkdir fill && cd fill && seq 3000 | xargs touch"
+    )
     with released(cluster, "one", "two", "full"):
         process.wait(600)
     assert process.returncode == 0, errors(ab)

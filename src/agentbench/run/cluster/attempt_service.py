@@ -85,17 +85,14 @@ class AttemptService:
     def handle(self, operation: str, exchange: Exchange) -> None:
         """
         Raises:
-            BadMessage: it is not an operation, or has other arguments.
+            BadMessage, KeyError, ValueError, TypeError: it is not an operation, or has other arguments.
             HarnessError: it cannot be carried out.
         """
         try:
             method = self._operations[operation]
         except KeyError:
             raise BadMessage(f"unknown operation {operation}") from None
-        try:
-            method(exchange)
-        except (KeyError, ValueError, TypeError) as error:
-            raise BadMessage(f"{operation}: {type(error).__name__}: {error}") from error
+        method(exchange)
 
     def wait(self, seconds: float) -> Finished | None:
         """Wait for the end of the attempt; None if it has not ended yet.

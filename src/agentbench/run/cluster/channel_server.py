@@ -24,6 +24,7 @@ from agentbench.run.cluster.wire import JsonDict, decode, encode
 
 MAX_JSON = 64 << 20
 _HANDSHAKE_SEC = 30.0
+_DRAINED = 1 << 20
 
 
 class BadMessage(Exception):
@@ -268,8 +269,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.channel.count(exchange.left)
         try:
             self._dispatch(exchange)
-        except BadMessage as error:
-            self._refuse(exchange, 400, str(error))
+        except (BadMessage, KeyError, ValueError, TypeError) as error:
+            self._refuse(exchange, 400, f"{type(error).__name__}: {error}")
         except AgentBenchError as error:
             self._refuse(exchange, 500, error.message)
         if exchange.left:
@@ -297,6 +298,8 @@ class _Handler(BaseHTTPRequestHandler):
                 raise BadMessage(f"unknown request {self.path}")
 
     def _refuse(self, exchange: Exchange, status: int, why: str) -> None:
+        if exchange.left <= _DRAINED:  # else the connection is closed, possibly before the node has read why
+            exchange.read(exchange.left)
         exchange.reply({"error": why}, status)
 
 

@@ -29,8 +29,11 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
 
 def decode(data: bytes) -> JsonDict:
-    """Raises ValueError if the data is not a JSON object."""
-    value = json.loads(data)
+    """Raises ValueError or TypeError if the data is not a JSON object."""
+    try:
+        value = json.loads(data)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
     if not isinstance(value, dict):
         raise TypeError("expected a JSON object")
     return value
