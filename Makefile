@@ -6,7 +6,7 @@ PYTHON_BIN := .venv/bin
 # Without bytecode, every process would compile the harness and its libraries again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check docs bench bench-peers soak honest redteam sequential conformance validate-suites wheel clean
+.PHONY: help demo test check docs bench bench-peers soak soak-ray honest redteam sequential conformance validate-suites wheel clean
 
 help:
 	@echo 'make demo         validate the bundled tasks, run four agents (one cheats), grade and compare them'
@@ -16,6 +16,7 @@ help:
 	@echo 'make bench        run the benchmarks on both backends and write JSON results (takes many minutes)'
 	@echo 'make bench-peers  compare with other harnesses on the same work (installs them outside of the repository)'
 	@echo 'make soak         kill and resume a run 200 times and check that nothing is lost, repeated or leaked (about ten minutes)'
+	@echo 'make soak-ray     kill and add nodes of a Ray cluster during 300 attempts and check that nothing is lost, repeated or left behind'
 	@echo 'make honest       check that fixes, variants of them and independent solutions are accepted (an hour): ARGS="FOLDER…"'
 	@echo 'make redteam      grade every known cheat on both backends and show what stops it; ARGS="--ablate": without each layer'
 	@echo 'make sequential   simulate the error rates and the power of sequential comparisons (about five minutes)'
@@ -61,6 +62,10 @@ bench-peers:
 soak:
 	@scripts/bootstrap --sandbox
 	@$(PYTHON_BIN)/python -m tests.run.faults $(ARGS)
+
+soak-ray:
+	@scripts/bootstrap --sandbox
+	@$(PYTHON_BIN)/python -m tests.run.cluster.soak $(ARGS)
 
 honest:
 	@scripts/bootstrap --sandbox

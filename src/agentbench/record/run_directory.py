@@ -346,7 +346,7 @@ class RunDirectory:
             task_dir=folder.task_dir,
             events=closed.events,
             head=closed.record.trace_head or "",
-            record_sha256=record_sha256(closed.record),
+            record_sha256=closed.record_sha256 or record_sha256(closed.record),
             files_sha256=closed.files_sha256 or folder.seal_files(),
         )
         log.append(sealed)

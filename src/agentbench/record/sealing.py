@@ -28,6 +28,8 @@ class ClosedAttempt:
     events: int
     files_sha256: str | None = None
     """Digest of the list of evidence files; None if it must be computed again."""
+    record_sha256: str | None = None
+    """Digest of the record without its seals; None if it must be computed."""
 
 
 def close_attempt(folder: AttemptFolder, log: EventLog, record: AttemptRecord) -> ClosedAttempt:
@@ -41,8 +43,9 @@ def close_attempt(folder: AttemptFolder, log: EventLog, record: AttemptRecord) -
     write_atomic(folder.path / RECORD, body)
     folder.write_originals()
     files_sha256 = folder.seal_files()
-    head = log.close(sha256_hex(body))
-    return ClosedAttempt(record.model_copy(update={"trace_head": head}), log.count, files_sha256)
+    record_sha256 = sha256_hex(body)
+    head = log.close(record_sha256)
+    return ClosedAttempt(record.model_copy(update={"trace_head": head}), log.count, files_sha256, record_sha256)
 
 
 def _redacted(record: AttemptRecord, redact: Redactor | None) -> AttemptRecord:
@@ -84,4 +87,4 @@ def closed_attempt(folder: AttemptFolder) -> ClosedAttempt | None:
         record = AttemptRecord.model_validate({**value, "trace_head": end.head} if isinstance(value, dict) else value)
     except (CanonicalError, ValidationError) as error:
         raise RecordError(f"{folder.path / RECORD} is not a record: {str(error).splitlines()[0]}") from error
-    return ClosedAttempt(record, end.count)
+    return ClosedAttempt(record, end.count, record_sha256=closing.record_sha256)

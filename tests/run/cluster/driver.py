@@ -8,10 +8,9 @@ from __future__ import annotations
 import sys
 
 from agentbench.cli.main import main
-from agentbench.run.cluster import cluster_nodes, executor
+from agentbench.run.cluster import cluster_nodes
 
 if __name__ == "__main__":
-    executor.LOST_SEC = float(sys.argv[1])
-    cluster_nodes.GONE_SEC = float(sys.argv[1])
+    cluster_nodes.LOST_SEC = cluster_nodes.GONE_SEC = float(sys.argv[1])
     del sys.argv[1]
     main()

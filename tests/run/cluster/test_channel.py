@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from cryptography import x509
@@ -156,7 +156,11 @@ def test_node_reaches_only_its_own_attempts(channel: Channel) -> None:
 def test_content_is_sent_by_address_and_checked(channel: Channel) -> None:
     client, _ = channel.node()
     large = os.urandom(3 << 20)
-    address = channel.store.once("key", lambda file: file.write(large) and None)
+
+    def write(file: BinaryIO) -> None:
+        file.write(large)
+
+    address = channel.store.once("key", write)
     assert channel.store.once("key", lambda _file: pytest.fail("written twice")) == address
     assert channel.store.add(large) == address
     fetched = io.BytesIO()

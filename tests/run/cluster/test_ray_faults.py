@@ -55,9 +55,10 @@ def asking(ab: RayAb, tmp_path: Path, *tasks: str) -> subprocess.Popen[str]:
     return ab.start("run", "--suite", "tiny", "--workers", str(len(tasks)), *options)
 
 
-def holding(ab: RayAb, tmp_path: Path, *tasks: str, workers: int) -> subprocess.Popen[str]:
+def holding(ab: RayAb, tmp_path: Path, *tasks: str, workers: int, cpus: int) -> subprocess.Popen[str]:
     """Start a run in which every attempt waits in its sandbox until `released` lets it go on."""
-    make_suite(tmp_path / "tasks", *tasks)
+    for file in make_suite(tmp_path / "tasks", *tasks).glob("*/*/task.yaml"):
+        file.write_text(file.read_text().replace("{timeout_sec: 120,", f"{{cpu_limit: {cpus}, timeout_sec: 900,"))
     command = "until test -e go; do sleep 1; done; rm -f go; sed -i s/41/42/ answer.txt"
     options = ("--agent", "command", "--agent-command", command, "--out", "out")
     return ab.start("run", "--suite", "tiny", "--workers", str(workers), *options)
@@ -66,13 +67,14 @@ def holding(ab: RayAb, tmp_path: Path, *tasks: str, workers: int) -> subprocess.
 @contextmanager
 def released(cluster: Cluster, *nodes: str) -> Iterator[None]:
     """Let every attempt on these nodes go on meanwhile."""
-    with repeated(lambda: [_release(pid) for node in nodes for pid in cluster.sandboxed(node, "sleep")]):
+
+    def release() -> None:
+        for pid in (pid for node in nodes for pid in cluster.sandboxed(node, "sleep")):
+            with suppress(OSError):
+                Path(f"/proc/{pid}/cwd/go").touch()
+
+    with repeated(release):
         yield
-
-
-def _release(pid: int) -> None:
-    with suppress(OSError):
-        Path(f"/proc/{pid}/cwd/go").touch()
 
 
 @contextmanager
@@ -123,13 +125,15 @@ def faulty(cluster: Cluster) -> Iterator[dict[str, str]]:
 def test_attempts_of_lost_nodes_are_made_again_elsewhere(
     ab: RayAb, cluster: Cluster, faulty: dict[str, str], tmp_path: Path
 ) -> None:
-    tasks = [f"task-{number}" for number in range(18)]
-    process = holding(ab, tmp_path, *tasks, workers=12)
+    # Two attempts fit on a node, so each node gets some, also one that joins late.
+    tasks = [f"task-{number}" for number in range(12)]
+    process = holding(ab, tmp_path, *tasks, workers=len(tasks), cpus=4)
     run = run_of(ab)
-    with released(cluster, "one", "two"):
-        wait_for(
-            lambda: all(cluster.sandboxed(name, "sleep") for name in FAULTY) or process.poll() is not None, "attempts"
-        )
+    wait_for(
+        lambda: all(cluster.sandboxed(name, "sleep") for name in FAULTY) or process.poll() is not None,
+        "attempts on all nodes",
+        seconds=400,
+    )
     assert process.poll() is None, errors(ab)
     cluster.command("kill", "killed")
     cluster.command("freeze", "frozen")
