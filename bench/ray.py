@@ -55,7 +55,7 @@ def ray_node() -> Iterator[str]:
     """Start a Ray cluster of one node that ends with this context, and return its address."""
     with tempfile.TemporaryDirectory(prefix="abr-", dir="/tmp") as folder:
         ray = Path(sys.executable).with_name("ray")
-        options = f"--head --port={PORT} --node-ip-address=127.0.0.1 --num-cpus=4 --include-dashboard=false --block"
+        options = f"--head --port={PORT} --num-cpus=4 --include-dashboard=false --block"
         line = [str(ray), "start", *options.split(), f"--temp-dir={folder}", "--disable-usage-stats"]
         with (Path(folder) / "log").open("wb") as log:
             process = subprocess.Popen(line, stdout=log, stderr=log)
@@ -64,7 +64,8 @@ def ray_node() -> Iterator[str]:
                 if process.poll() is not None:
                     sys.exit((Path(folder) / "log").read_text())
                 time.sleep(0.2)
-            yield f"127.0.0.1:{PORT}"
+            text = (Path(folder) / "log").read_text()
+            yield f"{text.partition('Local node IP: ')[2].split()[0]}:{PORT}"
         finally:
             process.terminate()
             process.wait()

@@ -23,7 +23,7 @@ from tests.run.tasks import ASKS, make_suite
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.req("R-14a"), pytest.mark.timeout(900)]
 
-FAULTY = ("killed", "frozen", "cut", "full")
+FAULTY = ("killed", "frozen", "cut", "full", "broken")
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = 240) -> None:
@@ -114,9 +114,7 @@ def answered(run: Path) -> Iterator[None]:
 @pytest.fixture
 def faulty(cluster: Cluster) -> Iterator[dict[str, str]]:
     """Add nodes for faults, and return their addresses."""
-    small = (
-        f"mkdir -p {cluster.state('full')}/live; mount -t tmpfs -o nr_inodes=2000 tmpfs {cluster.state('full')}/live"
-    )
+    small = "mount -o remount,size=200m /dev/shm"
     yield {name: cluster.add(name, small if name == "full" else "true") for name in FAULTY}
     for name in FAULTY:
         cluster.command("kill", name)
@@ -126,7 +124,7 @@ def test_attempts_of_lost_nodes_are_made_again_elsewhere(
     ab: RayAb, cluster: Cluster, faulty: dict[str, str], tmp_path: Path
 ) -> None:
     # Two attempts fit on a node, so each node gets some, also one that joins late.
-    tasks = [f"task-{number}" for number in range(12)]
+    tasks = [f"task-{number}" for number in range(14)]
     process = holding(ab, tmp_path, *tasks, workers=len(tasks), cpus=4)
     run = run_of(ab)
     wait_for(
@@ -138,10 +136,9 @@ def test_attempts_of_lost_nodes_are_made_again_elsewhere(
     cluster.command("kill", "killed")
     cluster.command("freeze", "frozen")
     cluster.command("cut", "cut")
-    cluster.command(
-        "inside", "full", f"cd {cluster.state('full')}/live && mkdir fill && cd fill && seq 3000 | xargs touch"
-    )
-    with released(cluster, "one", "two", "full"):
+    cluster.command("inside", "full", "head -c 300m /dev/zero >/dev/shm/filled")
+    cluster.command("inside", "broken", "mount --bind /bin/false $(command -v bwrap)")
+    with released(cluster, "one", "two", "full", "broken"):
         process.wait(600)
     assert process.returncode == 0, errors(ab)
     made = records(run)
@@ -156,7 +153,8 @@ def test_attempts_of_lost_nodes_are_made_again_elsewhere(
     assert {record.supersedes for record in made} - {None} == {record.attempt_id for record in lost}
     for name in ("killed", "frozen", "cut"):
         assert f"node {faulty[name]} is lost: " in errors(ab)
-    assert f"harness error on node {faulty['full']}, trying another node" in errors(ab)
+    for name in ("full", "broken"):
+        assert f"harness error on node {faulty[name]}, trying another node" in errors(ab)
     verified = ab("verify", run)
     assert verified.code == 0, verified.stdout
     # A node that comes back, or lost the driver, ends what it was doing.

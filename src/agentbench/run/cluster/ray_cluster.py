@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from agentbench.core.errors import HarnessError, InputError
 from agentbench.run.cluster.node import Node
 
 READY_SEC = 120.0
+_CONNECT_SEC = 10.0
 _MB = 1 << 20
 
 
@@ -54,6 +56,7 @@ class RayCluster:
         Raises:
             InputError: there is no cluster at the address.
         """
+        _require_listener(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray  # noqa: PLC0415 - takes a second
 
@@ -71,8 +74,7 @@ class RayCluster:
             )
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            remedy = "start one with `ray start --head`, run this command on one of its nodes, or correct --ray-address"
-            raise InputError(f"cannot connect to a Ray cluster at '{address}': {why}", remedy=remedy) from error
+            raise _no_cluster(address, why) from error
         finally:
             # Ray replaces handlers of signals, which `ab` needs to end running attempts in order.
             if threading.current_thread() is threading.main_thread():
@@ -151,6 +153,26 @@ class RayCluster:
         except ImportError:  # not part of the public interface
             return {}
         return dict(available_resources_per_node())  # type: ignore[no-untyped-call]
+
+
+def _require_listener(address: str) -> None:
+    """Reject an address where nothing listens: Ray itself tries for minutes.
+
+    Raises:
+        InputError: nothing listens there.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SEC).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, str(error)) from error
+
+
+def _no_cluster(address: str, why: str) -> InputError:
+    remedy = "start one with `ray start --head`, run this command on one of its nodes, or correct --ray-address"
+    return InputError(f"cannot connect to a Ray cluster at '{address}': {why}", remedy=remedy)
 
 
 def _own_address(address: str) -> dict[str, str]:
