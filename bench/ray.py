@@ -44,7 +44,7 @@ ATTEMPTS, MANY = 100, 20_000
 WORKERS = 2
 NODES, DRIVER_WORKERS = 2, 32
 WANTED_MS, WANTED_RATE, WANTED_MB = 50.0, 100.0, 150.0
-PORT = 16379
+PORT = 26379
 
 
 # --- overhead ---------------------------------------------------------------------------------------------------------

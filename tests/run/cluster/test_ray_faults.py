@@ -147,9 +147,11 @@ def test_attempts_of_lost_nodes_are_made_again_elsewhere(
     assert all(record.result.passed for record in finals), errors(ab)
     lost = [record for record in made if not record.final]
     assert len(lost) >= len(FAULTY)
-    assert {(record.run_status, record.invalid_cause, record.attribution) for record in lost} == {
-        ("invalid", "harness", "harness")
+    # A sandbox that does not start in the grading phase leaves a check without a decision.
+    assert {(record.run_status, record.invalid_cause) for record in lost} <= {
+        *(("invalid", "harness"), ("acceptance_error", None)),
     }
+    assert {record.attribution for record in lost} == {"harness"}
     assert {record.supersedes for record in made} - {None} == {record.attempt_id for record in lost}
     for name in ("killed", "frozen", "cut"):
         assert f"node {faulty[name]} is lost: " in errors(ab)

@@ -15,6 +15,8 @@ from agentbench.core.errors import AgentFault, HarnessError, PatchInvalid, Sandb
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Assurance, Outcome
 
+HARNESS_ERROR = "harness error: "
+"""How the explanation of a check begins that has no decision because of the harness."""
 _RANK = {Outcome.FAIL: 0, Outcome.ERROR: 1, Outcome.PASS: 2}
 
 
@@ -61,7 +63,7 @@ def _run_once(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutco
         return _run_by_kind(candidate, check, step)
     except (HarnessError, TaskError) as error:
         outcome, lost = Outcome.ERROR, isinstance(error, SandboxLost)
-        why = error.message if isinstance(error, TaskError) else f"harness error: {error.message}"
+        why = error.message if isinstance(error, TaskError) else f"{HARNESS_ERROR}{error.message}"
     except AgentFault as error:
         outcome, why = Outcome.FAIL, f"{_describe_fault(error)}: {error.message}"
     return CheckOutcome(outcome, why, assurance_of(check), host_trouble=lost)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
+from agentbench.acceptance.checks.run_check import HARNESS_ERROR
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import digest
 from agentbench.core.errors import (
@@ -23,7 +24,7 @@ from agentbench.core.errors import (
     RecordError,
     SandboxUnavailable,
 )
-from agentbench.core.reasons import InvalidCause, TerminationCode
+from agentbench.core.reasons import Attribution, InvalidCause, Outcome, RunStatus, TerminationCode
 from agentbench.models.metered_model import ModelIdentity
 from agentbench.record.schema import AttemptRecord
 from agentbench.run.attempt.judge import judge_recording
@@ -265,10 +266,15 @@ def _identities(row: PlanRow, lab: Lab) -> dict[str, ModelIdentity]:
 
 
 def _node_at_fault(record: AttemptRecord) -> bool:
-    """Return whether the record shows a harness error of the node: of its sandbox, its disk or the node itself."""
+    """Return whether the record shows a harness error of the node: of its sandbox, its disk or the node itself.
+
+    An agent cannot cause one: code that breaks its sandbox is at fault itself, so no agent gets a second try on purpose.
+    """
     code = record.termination.code
     broken = code is TerminationCode.SANDBOX_ERROR and record.invalid_cause is InvalidCause.HARNESS
-    return broken or code is TerminationCode.INTERRUPTED
+    ungraded = record.run_status is RunStatus.ACCEPTANCE_ERROR and record.attribution is Attribution.HARNESS
+    failed = any(check.outcome is Outcome.ERROR and check.why.startswith(HARNESS_ERROR) for check in record.checks)
+    return broken or code is TerminationCode.INTERRUPTED or (ungraded and failed)
 
 
 def _warn_without_token(tasks: Iterable[LoadedTask], observer: Observer) -> None:
