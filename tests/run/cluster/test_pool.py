@@ -61,6 +61,22 @@ def test_failed_nodes_are_used_only_if_there_is_no_other() -> None:
     assert acquire(pool, avoid=(a,)).node is a
 
 
+def test_node_with_an_error_comes_last_and_retries_wait_for_another() -> None:
+    good, failed, suspect = node("good", 1), node("failed", 1), node("suspect", 8)
+    suspect.suspect = True
+    pool, places = pool_of(good, failed, suspect), list[str]()
+    lease = acquire(pool)
+    assert {lease.node.name, acquire(pool).node.name} == {"good", "failed"}
+    assert acquire(pool).node is suspect
+    retry = threading.Thread(target=lambda: places.append(acquire(pool, avoid=(failed,)).node.name), daemon=True)
+    retry.start()
+    while not pool.waiting():
+        retry.join(0.01)
+    pool.release(lease if lease.node is good else Lease(pool, good, ANY))
+    retry.join(60)
+    assert places == ["good"]
+
+
 def test_attempts_get_places_in_their_order() -> None:
     pool = pool_of(node("a", 1))
     lease, places = acquire(pool), list[str]()

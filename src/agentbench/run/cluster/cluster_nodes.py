@@ -153,6 +153,9 @@ class ClusterNodes:
 
     def judge(self, node: ClusterNode, task_id: str, *, at_fault: bool) -> None:
         """Give a node up on which attempts keep ending in harness errors, unless it is the only one."""
+        if node.place not in self.pool.nodes():
+            return  # it is lost, which says nothing about the task
+        node.place.suspect = at_fault
         if not at_fault:
             self._blame.succeeded(node, task_id)
         elif self._blame.failed(node, task_id) and len(self.pool.nodes()) > 1:

@@ -2,7 +2,7 @@
 
 Attempts get their places in the order in which they ask, so methods stay interleaved as planned; an attempt that no node accepts
 now lets the others pass. Among nodes that fit, the one with the least load is preferred; one that has prepared the task before may
-have somewhat more.
+have somewhat more. A node whose last attempt ended in a harness error comes last, and retries avoid it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class PoolNode:
     used_cpus: float = 0.0
     used_memory_mb: int = 0
     prepared: set[str] = field(default_factory=set)
+    suspect: bool = False
+    """Whether the last attempt there ended in a harness error. Such a node fails fast and would attract all others."""
 
     def refusal(self, demand: Demand) -> str:
         """Return why the demand can never be met here; empty if it can."""
@@ -200,8 +202,12 @@ class NodePool:
 
 def _best(accepting: list[PoolNode], demand: Demand, avoid: Collection[PoolNode]) -> PoolNode | None:
     preferred = [node for node in accepting if node not in avoid] or accepting
+    if avoid:  # a retry waits for a node that works, if there is one
+        preferred = [node for node in preferred if not node.suspect] or preferred
     fitting = [node for node in preferred if node.fits(demand)]
-    return min(fitting, key=lambda node: (node.load() + _setup_cost(node, demand), node.attempts), default=None)
+    return min(
+        fitting, key=lambda node: (node.suspect, node.load() + _setup_cost(node, demand), node.attempts), default=None
+    )
 
 
 def _setup_cost(node: PoolNode, demand: Demand) -> float:
