@@ -190,7 +190,7 @@ def measure_driver(count: int, report: Report) -> None:
     with suite() as folder:
         template = scripted(folder, "bwrap", 1, 1).records()[0]
         LocalCluster.record = AttemptRecord.model_validate(template)
-        executor.RayCluster = LocalCluster  # type: ignore[assignment, misc]
+        vars(executor)["RayCluster"] = LocalCluster
         request = RunRequest(
             suite="bench",
             tasks_dir=str(folder / "tasks"),
