@@ -96,7 +96,8 @@ class Node:
 
     def introduce(self) -> tuple[str, str]:
         """Return the node's certificate and what it has, as text: the driver may have another version."""
-        return self._key.certificate, probe_node(self._state).as_json()
+        self._report = probe_node(self._state)
+        return self._key.certificate, self._report.as_json()
 
     def reach(self, url: str, driver_certificate: str) -> str:
         """Return why the driver cannot be reached from here; empty text if it can."""
@@ -143,9 +144,10 @@ class Node:
             task = unpack_requirements(address, self._channel.fetch, self._memory.path)
             self._lab.require(task)
             declared_secrets(task)
+            broken = self._report.backends[self._lab.backend(task).name]
         except AgentBenchError as error:
             return error.message + (f" ({error.remedy})" if error.remedy else "")
-        return ""
+        return broken
 
     def _make(self, sent: SentAttempt) -> None:
         client = AttemptClient(self._channel, sent.attempt_id)

@@ -7,12 +7,14 @@ import os
 import shutil
 import socket
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agentbench.core.errors import AgentBenchError, HarnessError
 from agentbench.run.version import harness_version
 from agentbench.sandbox.memory_folder import ROOT
+from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec
 from agentbench.sandbox.registry import open_backend
 
 BACKENDS = ("bwrap", "docker")
@@ -91,8 +93,12 @@ def probe_node(state: Path) -> NodeReport:
 
 
 def _backend_problem(name: str, state: Path) -> str:
+    """Return why a backend does not work here; empty if it does. A sandbox is started: a program can exist and be broken."""
     try:
-        open_backend(name, state=state, needs_image=False).close()
+        with closing(open_backend(name, state=state, needs_image=False)) as backend:
+            if name == "bwrap":  # the engine of the other one has answered, and a container needs an image
+                with backend.open(SandboxSpec(Phase.AGENT, Limits()), None):
+                    pass
     except AgentBenchError as error:
         return error.message
     return ""
