@@ -12,6 +12,7 @@ import contextlib
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 from agentbench.core.errors import AgentBenchError, WorkspaceError
@@ -23,6 +24,7 @@ from agentbench.sandbox.state import remove_leftovers
 
 ROOT = Path("/dev/shm")
 _LOCK = "lock"
+_TRIES = 5
 
 
 class MemoryFolder:
@@ -73,7 +75,9 @@ def main() -> None:
     """Remove a folder in memory, and the sandboxes of dead processes on both backends."""
     folder, state = Path(sys.argv[1]), Path(sys.argv[2])
     shutil.rmtree(folder, ignore_errors=True)
-    remove_leftovers(state)
+    for _ in range(_TRIES):
+        remove_leftovers(state)
+        time.sleep(1)  # the spawner of the dead process holds its folder until its sandboxes have ended
     if shutil.which("docker") is not None:
         with contextlib.suppress(AgentBenchError):
             open_backend("docker", state=state, needs_image=False).close()

@@ -27,7 +27,7 @@ def test_file_for_virtual_machines_is_valid_for_ray() -> None:
     config = yaml.safe_load((EXAMPLES / "cluster.yaml").read_text())
     schema = json.loads((Path(autoscaler.__file__).parent / "ray-schema.json").read_text())
     jsonschema.validate(config, schema)
-    validate_config(prepare_config(config))  # type: ignore[no-untyped-call]
+    validate_config(prepare_config(config))
 
 
 def strict(schema: Any) -> Any:

@@ -87,6 +87,8 @@ class Node:
     def __init__(self, name: str) -> None:
         self._key: ChannelKey = new_channel_key(name)
         self._state = default_state()
+        # First of all: it also removes what the probe leaves if this process is killed.
+        self._memory = MemoryFolder(self._state)
         self._closed = threading.Event()
         self._running: dict[str, _Running] = {}
         self._lock = threading.Lock()
@@ -110,7 +112,6 @@ class Node:
     def open(self, config: NodeConfig) -> None:
         """Connect to the driver."""
         self._config = config
-        self._memory = MemoryFolder(self._state)
         self._channel = ChannelClient(config.url, self._key, config.driver_certificate)
         self._models = NodeModels(config.settings, self._channel)
         self._lab = NodeLab(config.settings, self._models, self._state)
@@ -279,4 +280,4 @@ class Node:
     def _end_sandboxes(self) -> None:
         if hasattr(self, "_lab"):
             self._lab.cancel()
-            self._memory.close()
+        self._memory.close()

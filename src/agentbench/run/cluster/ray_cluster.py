@@ -58,6 +58,8 @@ class RayCluster:
         """
         _require_listener(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # Otherwise a thread that still asks for nodes after `close` starts a new cluster on this machine.
+        os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
         import ray  # noqa: PLC0415 - takes a second
 
         self.address = address
