@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
 import os
@@ -137,7 +138,8 @@ class RayCluster:
         return [(watches[watch], self._end_of(watch)) for watch in ready]
 
     def kill(self, actor: RayActor) -> None:
-        self._ray.kill(actor.handle)
+        with contextlib.suppress(self._ray.exceptions.RayError):  # the connection is closed, so the actor ends anyway
+            self._ray.kill(actor.handle)
 
     def close(self) -> None:
         self._ray.shutdown()
