@@ -13,13 +13,14 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import click
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+import agentbench
 from agentbench.cli.main import root
 from agentbench.contract import schema as task_schema
 from agentbench.pilot.design import pilot_file as pilot_schema
@@ -40,6 +41,7 @@ def pages() -> dict[str, str]:
         "reference/record.md": record_page(),
         "reference/manifest.md": manifest_page(),
         "reference/events.md": events_page(),
+        "reference/python.md": python_page(),
         "explanation/architecture.md": included_page("ARCHITECTURE.md", {"](CONTRIBUTING.md": "](../contributing.md"}),
         "contributing.md": included_page(
             "CONTRIBUTING.md",
@@ -163,6 +165,62 @@ def events_page() -> str:
     parts = (events.Excerpt, events.FileDigest, events.GateResult, events.JudgeFact)
     sections += [model_section(model, model.__name__, docs, level="###") for model in parts]
     return page("Events", purpose, sections)
+
+
+def python_page() -> str:
+    values = {name: getattr(agentbench, name) for name in agentbench.__all__}
+    functions = [name for name, value in values.items() if inspect.isfunction(value)]
+    others = [name for name in values if name not in functions]
+    rows = [(f"`{name}`", summary_of(values[name])) for name in others]
+    purpose = (
+        "Everything public of `import agentbench as ab`. These names keep working within a major version; all modules of the "
+        "package are private. The examples are executed as tests."
+    )
+    sections = (
+        f"## `{name}`\n\n```python\n{signature_text(values[name])}\n```\n\n{docstring_text(values[name])}"
+        for name in functions
+    )
+    return page("Python API", purpose, [*sections, "## Types\n\n" + table(("name", "meaning"), rows)])
+
+
+def signature_text(function: Callable[..., object]) -> str:
+    """Return a signature with one line per parameter, as in the source."""
+    signature, lines, keyword_only = inspect.signature(function), [], False
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            lines.append("*")
+        default = "" if parameter.default is parameter.empty else f" = {_source(parameter.default)}"
+        lines.append(f"{parameter.name}: {parameter.annotation}{default}")
+    listed = "".join(f"\n    {line}," for line in lines)
+    return f"{function.__name__}({listed}\n) -> {signature.return_annotation}"
+
+
+def _source(default: object) -> str:
+    return repr(str(default) if isinstance(default, Path) else default).replace("'", '"')
+
+
+def summary_of(value: object) -> str:
+    """Return the first sentence of a docstring; of a type alias, its members."""
+    if isinstance(value, type):
+        return (inspect.getdoc(value) or "").split("\n\n")[0].replace("\n", " ")
+    members = typing.get_args(value)
+    if typing.get_origin(value) is not types.UnionType:
+        return f"`{str(value).replace('collections.abc.', '').replace('agentbench.agents.base.', '')}`"
+    return "One of " + ", ".join(f"`{member.__name__}`" for member in members if isinstance(member, type))
+
+
+def docstring_text(function: object) -> str:
+    """Return a docstring as Markdown: its sections become paragraphs, its examples a block."""
+    text, _, examples = (inspect.getdoc(function) or "").partition("\nExamples:\n")
+    text, _, errors = text.partition("\nRaises:\n")
+    parts = [text.strip()]
+    if errors:
+        listed = [line.strip().split(": ", 1) for line in errors.strip().splitlines()]
+        parts.append("\n".join(f"- raises `{names}`: {why}" for names, why in listed))
+    if examples:
+        parts.append(f"```pycon\n{inspect.cleandoc(examples)}\n```")
+    return "\n\n".join(parts)
 
 
 def key_path(model: type[BaseModel]) -> str:

@@ -35,11 +35,29 @@ AGENTS: Mapping[str, Factory] = {
 NEED_MODEL = frozenset({"llm_v0", "context_packer", "subagents"})
 """Agents that need a model, besides all of `cli:NAME`."""
 ALIASES: Mapping[str, str] = {"no-op": "noop", "oracle": "reference"}
+_defined: dict[str, Factory] = {}
+"""Agents that this process defined in Python."""
 
 
 def known_agents() -> tuple[str, ...]:
     """List every agent, bundled ones first."""
-    return (*AGENTS, *sorted(name for name in _installed() if name not in AGENTS))
+    return (*AGENTS, *_defined, *sorted(name for name in _installed() if name not in AGENTS))
+
+
+def define_agent(name: str, factory: Factory) -> None:
+    """Add an agent of this process. Defining it again replaces it.
+
+    Raises:
+        InputError: a bundled or installed agent has the name.
+    """
+    if name in AGENTS or name in ALIASES or name in _installed():
+        raise InputError(f"there is an agent '{name}' already", remedy="rename the function")
+    _defined[name] = factory
+
+
+def is_defined_here(name: str) -> bool:
+    """Return whether this process defined the agent, so that no other process has it."""
+    return name in _defined
 
 
 def make_agent(name: str, setup: AgentSetup) -> Agent:
@@ -99,9 +117,9 @@ def require_tools(name: str, task: Task) -> None:
 
 
 def _factory(name: str) -> Factory:
-    bundled = AGENTS.get(ALIASES.get(name, name))
-    if bundled is not None:
-        return bundled
+    known_here = AGENTS.get(ALIASES.get(name, name)) or _defined.get(name)
+    if known_here is not None:
+        return known_here
     installed = _installed()
     if name not in installed:
         known = known_agents()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from agentbench.api.execution import execute_study
 from agentbench.cli.interrupts import graceful_interrupts, saving
 from agentbench.cli.options import RunOptions, store_options
 from agentbench.cli.output import print_result, print_resume_command, print_unfinished
@@ -125,34 +127,21 @@ def resume_run(
 
 def execute(study: Study, progress: Progress, *, quiet: bool, resumable: bool) -> StudyResult:
     """Make the attempts of a study and close its runs. `resumable`: whether `ab run --resume` can continue them."""
-    completed = False
+
+    def closed(run: RunDirectory, completed: bool) -> None:  # noqa: FBT001 - called by `execute_study`
+        if not completed and resumable:
+            print_resume_command(run.path)
+        elif not quiet:
+            click.echo(f"Run directory: {run.path}", err=True)
+
+    @contextmanager
+    def closing() -> Iterator[None]:
+        with saving():
+            progress.close()
+            yield
+
     with graceful_interrupts(progress.running):
-        try:
-            study.execute()
-            completed = True
-        finally:
-            with saving():
-                progress.close()
-                for run in study.runs.values():
-                    _write_summary(study, run.path)
-                    run.close("completed" if completed else "interrupted")
-                    if not completed and resumable:
-                        print_resume_command(run.path)
-                    elif not quiet:
-                        click.echo(f"Run directory: {run.path}", err=True)
-    return study.result()
-
-
-def _write_summary(study: Study, run: Path) -> None:
-    """Write the summary of a run. One patch has no rates, and loading the statistics is a tenth of its command."""
-    if [row.configuration.patch is None for row in study.rows] == [False]:
-        from agentbench.reports.single_patch import write_verdict
-
-        write_verdict(run)
-    else:
-        from agentbench.reports.summary_markdown import write_summary
-
-        write_summary(run)
+        return execute_study(study, closed=closed, closing=closing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ DEMO = "demo"
 
 @dataclass(frozen=True)
 class Suite:
+    """The tasks of one folder, with their common scorers and weights."""
+
     name: str
     folder: Path
     tasks: tuple[LoadedTask, ...]

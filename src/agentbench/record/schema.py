@@ -238,6 +238,8 @@ class ArtifactPaths(Part):
 
 
 class AttemptRecord(Part):
+    """The record of one attempt: its identity, verdict, costs and evidence."""
+
     schema_version: Literal[1] = SCHEMA_VERSION
     """Version of this format."""
     harness_version: str

@@ -202,9 +202,9 @@ def open_side(text: str) -> Side:
     path = Path(text)
     file, _, method = text.partition(SELECT)
     if path.is_dir() or (not path.exists() and not file.lower().endswith(".csv")):
-        return _run_side(open_run(find_run(text)))
+        return run_side(open_run(find_run(text)))
     if path.name in {"attempts.jsonl", "run.json"}:
-        return _run_side(open_run(path))
+        return run_side(open_run(path))
     return _csv_side(path if path.exists() else Path(file), "" if path.exists() else method)
 
 
@@ -219,10 +219,18 @@ def open_sides(a: str, b: str) -> tuple[Side, Side]:
         if len(methods) == 2:
             return _csv_side(Path(a), methods[0]), _csv_side(Path(a), methods[1])
     sides = open_side(a), open_side(b)
-    if results_of(sides[0]) == results_of(sides[1]):
-        msg = f"both sides are the same {'run' if sides[0].run else 'results'}: {sides[0].origin}"
-        raise InputError(msg, remedy="give two different runs")
+    refuse_same_results(*sides)
     return sides
+
+
+def refuse_same_results(a: Side, b: Side) -> None:
+    """
+    Raises:
+        InputError: both sides are the same results.
+    """
+    if results_of(a) == results_of(b):
+        msg = f"both sides are the same {'run' if a.run else 'results'}: {a.origin}"
+        raise InputError(msg, remedy="give two different runs")
 
 
 def results_of(side: Side) -> tuple[str, ...]:
@@ -262,7 +270,12 @@ def identity_of(row: Row) -> Identity:
     )
 
 
-def _run_side(run: Run) -> Side:
+def run_side(run: Run) -> Side:
+    """Return a run as one side of a comparison.
+
+    Raises:
+        InputError: it has several variants.
+    """
     variants = sorted({row.variant for row in run.rows}) or [str(run.meta.get("variant", ""))]
     if len(variants) > 1:
         msg = f"{run.path} has several variants ({', '.join(map(printable, variants))}); a side must be one method"
