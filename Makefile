@@ -61,11 +61,11 @@ bench-peers:
 
 soak:
 	@scripts/bootstrap --sandbox
-	@$(PYTHON_BIN)/python -m tests.run.faults $(ARGS)
+	@$(PYTHON_BIN)/python -m tests.execution.faults $(ARGS)
 
 soak-ray:
 	@scripts/bootstrap --sandbox
-	@$(PYTHON_BIN)/python -m tests.run.cluster.soak $(ARGS)
+	@$(PYTHON_BIN)/python -m tests.execution.cluster.soak $(ARGS)
 
 honest:
 	@scripts/bootstrap --sandbox

@@ -28,15 +28,15 @@ from pathlib import Path
 from typing import Any
 
 from agentbench.contract.suite import find_tasks
+from agentbench.execution.cluster import executor
+from agentbench.execution.cluster.node import Node, SentAttempt
+from agentbench.execution.cluster.ray_cluster import RayNode
+from agentbench.execution.config import CliChoices
+from agentbench.execution.request import RunRequest, plan_attempts
+from agentbench.execution.study import start_study
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.schema import AttemptRecord
 from agentbench.record.sealing import close_attempt
-from agentbench.run.cluster import executor
-from agentbench.run.cluster.node import Node, SentAttempt
-from agentbench.run.cluster.ray_cluster import RayNode
-from agentbench.run.config import CliChoices
-from agentbench.run.request import RunRequest, plan_attempts
-from agentbench.run.study import start_study
 from bench.report import Report, argument_parser, open_report
 from bench.trivial import Memory, run_ab, scripted, suite
 

@@ -50,7 +50,7 @@ from agentbench.acceptance.replica import base_entries, open_replica, shell
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.suite import find_tasks
 from agentbench.core.errors import AgentBenchError
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from agentbench.workspace.diff.apply import plan_writes
 from agentbench.workspace.diff.parse import parse
 from bench.cost import Cost, run_measured

@@ -27,7 +27,7 @@ def times_of(argv: list[str]) -> list[float]:
 
 def imported_for_grading() -> int:
     """Return the number of modules that are loaded before `ab grade` starts to work."""
-    program = "import sys, agentbench.cli.launch, agentbench.run.predictions; print(len(sys.modules))"
+    program = "import sys, agentbench.cli.launch, agentbench.execution.predictions; print(len(sys.modules))"
     return int(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout)
 
 
@@ -39,7 +39,11 @@ def main() -> None:
             "ab --version": [str(AB), "--version"],
             "ab --help": [str(AB), "--help"],
             "ab run --help": [str(AB), "run", "--help"],
-            "imports of ab grade": [sys.executable, "-c", "import agentbench.cli.launch, agentbench.run.predictions"],
+            "imports of ab grade": [
+                sys.executable,
+                "-c",
+                "import agentbench.cli.launch, agentbench.execution.predictions",
+            ],
         }.items():
             report.times(name, times_of(argv))
         modules = imported_for_grading()

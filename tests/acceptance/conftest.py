@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from tests.acceptance.toy import TaskFactory
 from tests.session_state import shared_state
 

@@ -15,7 +15,7 @@ import yaml
 
 from agentbench.acceptance.grading_context import GradingContext, Unlogged
 from agentbench.contract.load import load_task
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from agentbench.sandbox.protocol import Phase
 from agentbench.trace.blobs import BlobStore
 from agentbench.tree.entry import FileWrite

@@ -1,4 +1,4 @@
-"""Third-party programs: layers, profiles, and how they run. The real programs: tests/run/test_cli_agents.py."""
+"""Third-party programs: layers, profiles, and how they run. The real programs: tests/execution/test_cli_agents.py."""
 
 from __future__ import annotations
 

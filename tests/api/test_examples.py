@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import agentbench
-from tests.run.conftest import shared_state
+from tests.execution.conftest import shared_state
 
 __all__ = ["shared_state"]
 

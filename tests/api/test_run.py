@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import agentbench as ab
-from tests.run.conftest import shared_state
-from tests.run.tasks import make_suite
+from tests.execution.conftest import shared_state
+from tests.execution.tasks import make_suite
 
 __all__ = ["shared_state"]
 
@@ -109,7 +109,9 @@ def test_function_cannot_replace_a_bundled_agent(tasks: Path) -> None:
 
 def test_import_loads_only_the_standard_library() -> None:
     code = "import sys; import agentbench; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert [name for name in loaded if name.startswith(("agentbench.", "click", "pydantic", "numpy"))] == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from tests.authoring.package_index import PackageIndex
 from tests.session_state import shared_state
 from tests.workspace.reference_git import commit_all, git, repository

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from agentbench.authoring.commit.from_commit import APPROVE
 from agentbench.authoring.suite_list import list_suites
 from agentbench.cli.suite import command
-from tests.run.tasks import make_task
+from tests.execution.tasks import make_task
 
 
 def test_suites_are_listed_with_their_state(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from agentbench.authoring.harvest.harvest import HarvestRequest, harvest
 from agentbench.authoring.task_lock import TaskExists, TaskLocation, locked_draft, publish
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError, Interrupted
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from tests.authoring.conftest import FIX, put
 
 pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]

@@ -31,7 +31,7 @@ from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError
 from agentbench.core.reasons import Outcome
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from agentbench.workspace.diff.apply import PatchedTree, plan_writes
 from agentbench.workspace.diff.compare import Globs
 from agentbench.workspace.diff.extract import extract

@@ -31,7 +31,7 @@ from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance, Finding
 from agentbench.acceptance.validation import why_not
 from agentbench.core.reasons import Outcome
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from agentbench.sandbox.docker.engine import find_engine
 from tests.acceptance.toy import TaskFactory, patch_of
 from tests.campaigns.layers import LAYERS, RESULTS, speakers, switched_off

@@ -22,7 +22,7 @@ from agentbench.acceptance.replica import ENV, base_entries
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.core.command import Command
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from agentbench.sandbox.protocol import Sandbox
 
 LIMIT_SEC = 600

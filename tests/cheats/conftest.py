@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from agentbench.sandbox.docker.engine import find_engine
 from tests.acceptance.conftest import tasks
 from tests.acceptance.toy import TaskFactory

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.stage import run_commands, write_stage
-from tests.run.conftest import Ab
+from tests.execution.conftest import Ab
 from tests.session_state import once, session_folder, shared_state
 
 INHERITED = (

@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from tests.authoring.conftest import BEFORE, FIX, put
-from tests.run.conftest import Ab
-from tests.run.tasks import PATCH, TASK, make_suite, make_task
+from tests.execution.conftest import Ab
+from tests.execution.tasks import PATCH, TASK, make_suite, make_task
 from tests.workspace.reference_git import repository
 
 ARCHIVE = Path(__file__).parents[1] / "data" / "recorded-runs.tar.xz"

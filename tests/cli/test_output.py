@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentbench.cli.output import called_as, print_result
-from agentbench.run.study import StudyResult
+from agentbench.execution.study import StudyResult
 from tests.reports.runs import record, run_dir
 
 pytestmark = pytest.mark.component

@@ -13,7 +13,7 @@ import pytest
 
 from agentbench.cli import progress as module
 from agentbench.cli.progress import Progress, clock
-from agentbench.run.operator import PendingQuestion
+from agentbench.execution.operator import PendingQuestion
 from tests.reports.runs import record
 
 pytestmark = pytest.mark.component

@@ -11,7 +11,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.selection import FailedTasks, Selection
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import InputError
-from tests.run.tasks import make_task
+from tests.execution.tasks import make_task
 
 STRATA = {
     "fix-median": "{kind: bugfix, test_runtime: short}",

@@ -25,7 +25,7 @@ from agentbench.contract.suite import load_suite
 from tests.cli.conftest import INHERITED
 from tests.cli.snapshots import FOLDER as SNAPSHOTS
 from tests.cli.snapshots import normalise
-from tests.run.preloaded import write_preloaded_program
+from tests.execution.preloaded import write_preloaded_program
 from tests.session_state import shared_state
 
 ROOT = Path(__file__).parents[2]

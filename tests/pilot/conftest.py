@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.execution.conftest import Ab, ab, interrupt, make_ab, shared_state  # noqa: F401 - fixtures
 from tests.pilot.studies import FIX, make_pilot
-from tests.run.conftest import Ab, ab, interrupt, make_ab, shared_state  # noqa: F401 - fixtures
 from tests.session_state import once, session_folder
 
 

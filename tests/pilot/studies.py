@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from agentbench.pilot.chained_log import ChainedLog
-from tests.run.tasks import PATCH, make_suite
+from tests.execution.tasks import PATCH, make_suite
 
 NAMES = ("four", "one", "three", "two")
 FIX: dict[str, object] = {"apply_patch": {"unified_diff": PATCH}}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run.conftest import Ab
+from tests.execution.conftest import Ab
 
 pytestmark = pytest.mark.end_to_end
 

@@ -13,9 +13,9 @@ import pytest
 from agentbench.pilot.pilot_state import read_registered_state
 from agentbench.pilot.report.tables import AUDIT_COLUMNS, rubric_columns
 from tests.campaigns.sequential_recorded import recorded_pairs
+from tests.execution.conftest import Ab
 from tests.pilot.conftest import Finished, output
 from tests.pilot.studies import read_jsonl, records
-from tests.run.conftest import Ab
 
 pytestmark = pytest.mark.end_to_end
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.run.conftest import Ab, ab, shared_state
-from tests.run.tasks import make_task
+from tests.execution.conftest import Ab, ab, shared_state
+from tests.execution.tasks import make_task
 
 __all__ = ["ab", "shared_state"]
 

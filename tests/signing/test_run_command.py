@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.run.conftest import Ab, make_ab
-from tests.run.tasks import make_suite
+from tests.execution.conftest import Ab, make_ab
+from tests.execution.tasks import make_suite
 from tests.session_state import shared_state
 
 pytestmark = [

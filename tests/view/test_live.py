@@ -10,8 +10,8 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.run.conftest import Ab, ab, shared_state
-from tests.run.tasks import ASKS, make_suite
+from tests.execution.conftest import Ab, ab, shared_state
+from tests.execution.tasks import ASKS, make_suite
 from tests.view.conftest import ViewPage
 
 __all__ = ["ab", "shared_state"]

@@ -16,10 +16,10 @@ from agentbench.acceptance.mutation.audit import Audit
 from agentbench.acceptance.validation import TaskValidation
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
+from agentbench.execution.operator import read_answer
+from agentbench.execution.task_results import keep_result
+from agentbench.execution.validation import audit_json
 from agentbench.reports.adjudications import read_adjudications
-from agentbench.run.operator import read_answer
-from agentbench.run.task_results import keep_result
-from agentbench.run.validation import audit_json
 from agentbench.view.explorer import Explorer
 from agentbench.view.index import Entry, RunIndex
 from agentbench.view.roots import Roots

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from agentbench.execution.study import Study, StudyResult
 from agentbench.record.run_directory import RunDirectory
-from agentbench.run.study import Study, StudyResult
 
 
 def execute_study(

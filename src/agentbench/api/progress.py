@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from agentbench.execution.job import ClusterStatus
+    from agentbench.execution.operator import PendingQuestion
+    from agentbench.execution.plan import PlanRow
     from agentbench.record.schema import AttemptRecord
-    from agentbench.run.operator import PendingQuestion
-    from agentbench.run.plan import PlanRow
     from agentbench.sandbox.protocol import SetupStep
 
 
@@ -81,6 +82,12 @@ class EventObserver:
     def warn(self, message: str) -> None:
         self._send(Note(message))
 
+    def note(self, message: str) -> None:
+        self._send(Note(message))
+
+    def cluster(self, status: ClusterStatus) -> None:
+        """Left out: runs of this API use threads of this process."""
+
     def installing(self, agent: str, step: SetupStep) -> None:
         self._send(Note(f"{agent}: installing: {step.command}"))
 
@@ -96,7 +103,7 @@ class EventObserver:
     def phase(self, row: PlanRow, phase: str) -> None:
         self._send(PhaseStarted(row.task.id, row.configuration.variant, row.repeat, phase))
 
-    def finished(self, row: PlanRow, record: AttemptRecord) -> None:  # noqa: ARG002 - the record names its row
+    def finished(self, row: PlanRow, record: AttemptRecord) -> None:
         self._send(AttemptFinished(record))
 
     def _send(self, event: ProgressEvent) -> None:

@@ -20,9 +20,9 @@ from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.record.find_run import RUNS
 
 if TYPE_CHECKING:
+    from agentbench.execution.plan import PlanRow
+    from agentbench.execution.request import RunRequest
     from agentbench.record.schema import AttemptRecord
-    from agentbench.run.plan import PlanRow
-    from agentbench.run.request import RunRequest
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def run(  # noqa: PLR0913 - keyword options of one command
         >>> result.attempts[0].result.passed
         True
     """
-    from agentbench.run.config import CliChoices  # noqa: PLC0415 - slow import
-    from agentbench.run.request import RunRequest, plan_attempts, require_agents  # noqa: PLC0415
+    from agentbench.execution.config import CliChoices  # noqa: PLC0415 - slow import
+    from agentbench.execution.request import RunRequest, plan_attempts, require_agents  # noqa: PLC0415
 
     if (tasks is None) == (suite is None):
         raise InputError("give either tasks or suite")
@@ -138,9 +138,9 @@ def grade(
         >>> ab.grade(task, "", out="runs").result.failure_reason
         <Reason.TESTS_FAILED: 'TESTS_FAILED'>
     """
-    from agentbench.run.config import CliChoices  # noqa: PLC0415 - slow import
-    from agentbench.run.predictions import prediction_rows, read_patch  # noqa: PLC0415
-    from agentbench.run.request import RunRequest  # noqa: PLC0415
+    from agentbench.execution.config import CliChoices  # noqa: PLC0415 - slow import
+    from agentbench.execution.predictions import prediction_rows, read_patch  # noqa: PLC0415
+    from agentbench.execution.request import RunRequest  # noqa: PLC0415
 
     loaded = task if isinstance(task, LoadedTask) else load_task(task)
     data = patch.encode() if isinstance(patch, str) else patch
@@ -159,7 +159,7 @@ def grade(
 
 def _run_rows(rows: Sequence[PlanRow], request: RunRequest, on_event: OnEvent | None) -> RunResult:
     from agentbench.api.execution import execute_study  # noqa: PLC0415 - slow import
-    from agentbench.run.study import start_study  # noqa: PLC0415
+    from agentbench.execution.study import start_study  # noqa: PLC0415
 
     with start_study(rows, request, EventObserver(on_event)) as study:
         return RunResult(execute_study(study).runs)

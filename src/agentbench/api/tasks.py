@@ -71,8 +71,8 @@ def validate(
         >>> result.valid, result.baseline, result.reference
         (True, 'fail', 'pass')
     """
-    from agentbench.run.lab import Lab  # noqa: PLC0415 - slow import
-    from agentbench.run.validation import validate_suite  # noqa: PLC0415
+    from agentbench.execution.lab import Lab  # noqa: PLC0415 - slow import
+    from agentbench.execution.validation import validate_suite  # noqa: PLC0415
 
     found = resolve_tasks(tasks, Path(tasks_dir))
     with Lab(sandbox=sandbox) as lab:

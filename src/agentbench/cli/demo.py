@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agentbench.contract.load import LoadedTask
+    from agentbench.execution.config import Configuration
+    from agentbench.execution.lab import Lab
     from agentbench.record.schema import AttemptRecord
-    from agentbench.run.config import Configuration
-    from agentbench.run.lab import Lab
 
 EPILOG = """\b
 Example:
@@ -51,10 +51,10 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
     """Validate six tasks, run three agents on them (one cheats), grade, compare and verify."""
     from agentbench.cli.launch import run_rows
     from agentbench.contract.suite import load_suite
-    from agentbench.run.config import CliChoices
-    from agentbench.run.lab import Lab
-    from agentbench.run.plan import make_plan
-    from agentbench.run.request import RunRequest
+    from agentbench.execution.config import CliChoices
+    from agentbench.execution.lab import Lab
+    from agentbench.execution.plan import make_plan
+    from agentbench.execution.request import RunRequest
 
     click.echo(DURATION)
     tasks = load_suite("demo", Path("tasks")).tasks
@@ -99,7 +99,7 @@ def _methods(task: LoadedTask) -> list[Configuration]:
     from dataclasses import replace
     from importlib.resources import files
 
-    from agentbench.run.config import CliChoices, resolve
+    from agentbench.execution.config import CliChoices, resolve
 
     agents = Path(str(files("agentbench") / "demo" / "agents"))
     choices = {
@@ -114,7 +114,7 @@ def _methods(task: LoadedTask) -> list[Configuration]:
 
 def _validate(tasks: Sequence[LoadedTask], lab: Lab, workers: int) -> bool:
     from agentbench.core.text import printable
-    from agentbench.run.validation import validate_suite
+    from agentbench.execution.validation import validate_suite
 
     results = validate_suite(
         tasks, lab, repeats=1, workers=workers, report=lambda line: click.echo(f"  {line}", err=True)

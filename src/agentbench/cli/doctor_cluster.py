@@ -12,7 +12,7 @@ import click
 from agentbench.core.text import printable
 
 if TYPE_CHECKING:
-    from agentbench.run.cluster.doctor import ProbedNode
+    from agentbench.execution.cluster.doctor import ProbedNode
 
 
 def check_cluster(address: str, *, as_json: bool) -> None:
@@ -21,7 +21,7 @@ def check_cluster(address: str, *, as_json: bool) -> None:
     Raises:
         InputError: there is no cluster at the address.
     """
-    from agentbench.run.cluster.doctor import probe_cluster
+    from agentbench.execution.cluster.doctor import probe_cluster
 
     nodes = sorted(probe_cluster(address), key=lambda node: node.address)
     click.echo(_as_json(nodes) if as_json else _as_text(nodes))

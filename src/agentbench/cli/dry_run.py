@@ -15,14 +15,14 @@ import click
 from agentbench.cli.stopping import CANNOT_DECIDE, running_rule
 from agentbench.core.errors import AgentBenchError
 from agentbench.core.reasons import RunStatus
+from agentbench.execution.plan import PlanRow
+from agentbench.execution.study import planned_meta
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.number_format import plural
-from agentbench.run.plan import PlanRow
-from agentbench.run.study import planned_meta
 
 if TYPE_CHECKING:
-    from agentbench.run.request import RunRequest
+    from agentbench.execution.request import RunRequest
 
 DISCORDANT = 0.3
 """Assumed share of tasks on which two methods differ, if no earlier runs are available."""

@@ -25,8 +25,8 @@ from agentbench.cli.selection import SelectionOptions, select_tasks, selection_o
 if TYPE_CHECKING:
     from agentbench.cli.fail_on import Condition
     from agentbench.cli.selection import Selected
-    from agentbench.run.predictions import Prediction
-    from agentbench.run.study import StudyResult
+    from agentbench.execution.predictions import Prediction
+    from agentbench.execution.study import StudyResult
 
 EPILOG = """\b
 Examples:
@@ -79,9 +79,9 @@ def command(
     from agentbench.cli.launch import exit_code, run_rows
     from agentbench.cli.output import print_result
     from agentbench.core.errors import InputError
-    from agentbench.run.config import CliChoices
-    from agentbench.run.predictions import prediction_rows
-    from agentbench.run.request import RunRequest
+    from agentbench.execution.config import CliChoices
+    from agentbench.execution.predictions import prediction_rows
+    from agentbench.execution.request import RunRequest
 
     if (patch_file is None) == (predictions is None):
         raise click.UsageError("Give either --patch or --predictions.")
@@ -135,7 +135,7 @@ def _check_report_file(report_file: Path, predictions: Path | None) -> None:
 def _predictions(file: Path, selected: Selected, *, repeats_allowed: bool, one_method: bool) -> list[Prediction]:
     """Read the predictions for the selected tasks."""
     from agentbench.core.errors import InputError
-    from agentbench.run.predictions import read_predictions, refuse_repeats, refuse_several_methods
+    from agentbench.execution.predictions import read_predictions, refuse_repeats, refuse_several_methods
 
     wanted = read_predictions(file)
     if not wanted:
@@ -198,7 +198,7 @@ def _write_report(path: Path, result: StudyResult, tasks: list[str], wanted: lis
 
 def _read(task_id: str, path: Path) -> Prediction:
     from agentbench.core.errors import InputError
-    from agentbench.run.predictions import read_patch
+    from agentbench.execution.predictions import read_patch
 
     try:
         if str(path) == "-":

@@ -18,12 +18,12 @@ from agentbench.cli.progress import Progress
 from agentbench.cli.stopping import running_rule
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
+from agentbench.execution.config import CliChoices
+from agentbench.execution.executor import open_executor
+from agentbench.execution.plan import PlanRow
+from agentbench.execution.request import RunRequest, plan_attempts, require_agents
+from agentbench.execution.study import Again, Study, StudyResult, check_study, planned_meta, resume_study, start_study
 from agentbench.record.run_directory import RunDirectory
-from agentbench.run.config import CliChoices
-from agentbench.run.executor import open_executor
-from agentbench.run.plan import PlanRow
-from agentbench.run.request import RunRequest, plan_attempts, require_agents
-from agentbench.run.study import Again, Study, StudyResult, check_study, planned_meta, resume_study, start_study
 
 if TYPE_CHECKING:
     from agentbench.cli.fail_on import Condition
@@ -128,7 +128,7 @@ def resume_run(
 def execute(study: Study, progress: Progress, *, quiet: bool, resumable: bool) -> StudyResult:
     """Make the attempts of a study and close its runs. `resumable`: whether `ab run --resume` can continue them."""
 
-    def closed(run: RunDirectory, completed: bool) -> None:  # noqa: FBT001 - called by `execute_study`
+    def closed(run: RunDirectory, completed: bool) -> None:
         if not completed and resumable:
             print_resume_command(run.path)
         elif not quiet:

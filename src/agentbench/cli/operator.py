@@ -14,7 +14,7 @@ from agentbench.cli.options import FOLDER, RUN, json_option
 from agentbench.cli.output import called_as
 
 if TYPE_CHECKING:
-    from agentbench.run.operator import PendingQuestion
+    from agentbench.execution.operator import PendingQuestion
 
 EPILOG = """\b
 Examples:
@@ -43,8 +43,8 @@ def list_questions(run: Path | None, out: Path, *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from agentbench.core.text import printable
+    from agentbench.execution.operator import pending_questions
     from agentbench.record.run_directory import RunDirectory
-    from agentbench.run.operator import pending_questions
 
     runs = [RunDirectory.open(run).path] if run is not None else sorted(path for path in out.glob("*") if path.is_dir())
     pending = [(path, question) for path in runs for question in pending_questions(path)]
@@ -79,7 +79,7 @@ def decide(
     run: Path, decision: Literal["continue", "stop"] | None, reason: str, question: str | None, name: str | None
 ) -> None:
     """Answer a pending question. Only the first answer counts."""
-    from agentbench.run.operator import write_answer
+    from agentbench.execution.operator import write_answer
 
     if decision is None:
         raise click.UsageError("Give --continue or --stop.")
@@ -92,8 +92,8 @@ def decide(
 
 def _pending_question(run: Path, question: str | None) -> PendingQuestion:
     from agentbench.core.errors import InputError
+    from agentbench.execution.operator import pending_questions
     from agentbench.record.run_directory import RunDirectory
-    from agentbench.run.operator import pending_questions
 
     pending = pending_questions(RunDirectory.open(run).path)
     if question is not None:

@@ -14,8 +14,8 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from agentbench.run.config import CliChoices
-    from agentbench.run.evidence import StoreOptions
+    from agentbench.execution.config import CliChoices
+    from agentbench.execution.evidence import StoreOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -298,7 +298,7 @@ def cli_choices(options: RunOptions) -> CliChoices:
         InputError: options contradict each other.
     """
     from agentbench.core.errors import InputError
-    from agentbench.run.config import CliChoices
+    from agentbench.execution.config import CliChoices
 
     if options["name"] is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", options["name"]):
         raise InputError("--name: expected up to 60 letters, digits, dots, dashes and underscores")
@@ -333,7 +333,7 @@ def store_options(options: EvidenceOptions, out: Path) -> StoreOptions:
     import os
 
     from agentbench.core.errors import InputError
-    from agentbench.run.evidence import PASSPHRASE, StoreOptions
+    from agentbench.execution.evidence import PASSPHRASE, StoreOptions
 
     named = os.environ.get("AB_VAULT_RECIPIENTS", "").replace(",", " ").split()
     recipients = options["vault_recipients"] or (() if options["vault_passphrase"] else tuple(named))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from agentbench.execution.study import StudyResult
     from agentbench.record.schema import AttemptRecord
-    from agentbench.run.study import StudyResult
 
 
 def print_result(result: StudyResult, *, as_json: bool) -> None:

@@ -35,11 +35,11 @@ def run_command(
     folder: Path, *, stage: str | None, workers: int, executor: str, ray_address: str, as_json: bool
 ) -> None:
     """Carry out the next stage in the order of the plan."""
+    from agentbench.execution.executor import open_executor
+    from agentbench.execution.executor_options import ExecutorOptions
     from agentbench.pilot.lifecycle.lock import pilot_lock
     from agentbench.pilot.lifecycle.run_stage import prepare_stage
     from agentbench.pilot.pilot_state import require_folder
-    from agentbench.run.executor import open_executor
-    from agentbench.run.executor_options import ExecutorOptions
 
     require_folder(folder)
     options = ExecutorOptions(executor, workers, ray_address)

@@ -16,10 +16,10 @@ import click
 from agentbench.core.text import printable
 
 if TYPE_CHECKING:
+    from agentbench.execution.job import ClusterStatus
+    from agentbench.execution.operator import PendingQuestion
+    from agentbench.execution.plan import PlanRow
     from agentbench.record.schema import AttemptRecord
-    from agentbench.run.job import ClusterStatus
-    from agentbench.run.operator import PendingQuestion
-    from agentbench.run.plan import PlanRow
     from agentbench.sandbox.protocol import SetupStep
 
 TICK_SEC = 1.0

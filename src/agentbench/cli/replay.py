@@ -11,10 +11,10 @@ import click
 from agentbench.cli.options import FILE, RUN, json_option
 
 if TYPE_CHECKING:
+    from agentbench.execution.originals import OriginalsReader
+    from agentbench.execution.replay import Replay
     from agentbench.record.run_directory import RunDirectory
     from agentbench.record.schema import AttemptRecord
-    from agentbench.run.originals import OriginalsReader
-    from agentbench.run.replay import Replay
 
 EXIT_UNDECIDED = 2
 
@@ -49,11 +49,11 @@ def command(run: Path, task_id: str | None, sandbox: str, key: Path | None, as_j
     Needs neither a model nor the task folder, so it works on a run directory copied from another machine. A run that
     keeps digests instead of text needs the key of its restricted store; the access is logged.
     """
+    from agentbench.execution.lab import Lab
+    from agentbench.execution.replay import replay_run
     from agentbench.record.audit import verify_run
     from agentbench.record.recompute import recompute
     from agentbench.record.run_directory import RunDirectory
-    from agentbench.run.lab import Lab
-    from agentbench.run.replay import replay_run
 
     directory = RunDirectory.open(run)
     originals = _originals(directory, key)
@@ -76,7 +76,7 @@ def _originals(run: RunDirectory, key: Path | None) -> OriginalsReader | None:
     """Open the restricted store with a key, or with the passphrase in the environment if that protects it."""
     import os
 
-    from agentbench.run.evidence import PASSPHRASE
+    from agentbench.execution.evidence import PASSPHRASE
 
     evidence = run.meta.get("evidence")
     by_passphrase = isinstance(evidence, dict) and evidence.get("passphrase") and os.environ.get(PASSPHRASE)

@@ -16,8 +16,8 @@ from agentbench.cli.selection import SelectionOptions, select_tasks, selection_o
 from agentbench.cli.stopping import STOP_NAMES, StopOptions, rule_of, stop_options
 
 if TYPE_CHECKING:
-    from agentbench.run.request import RunRequest
-    from agentbench.run.study import StudyResult
+    from agentbench.execution.request import RunRequest
+    from agentbench.execution.study import StudyResult
 
 EPILOG = """\b
 Examples:
@@ -114,10 +114,10 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     from agentbench.cli.launch import resume_run
     from agentbench.core.errors import InputError
     from agentbench.core.reasons import TerminationCode
+    from agentbench.execution.request import recorded_request, recorded_tasks
+    from agentbench.execution.study import HIGHER_CAP, is_repeatable
     from agentbench.record.run_directory import RunDirectory
     from agentbench.record.run_state import run_state
-    from agentbench.run.request import recorded_request, recorded_tasks
-    from agentbench.run.study import HIGHER_CAP, is_repeatable
 
     run = RunDirectory.open(path)
     request = recorded_request(run)

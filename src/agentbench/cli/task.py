@@ -296,8 +296,8 @@ def lock(paths: tuple[Path, ...], *, sandbox: str, fresh_setup: bool, as_json: b
 
     from agentbench.contract.load import load_task
     from agentbench.contract.lock import write_lock
-    from agentbench.run.lab import Lab
-    from agentbench.run.validation import lock_task
+    from agentbench.execution.lab import Lab
+    from agentbench.execution.validation import lock_task
 
     tasks = [load_task(folder, use_lock=False) for path in paths for folder in _task_paths(path)]
     rows: list[dict[str, Json]] = []

@@ -62,8 +62,8 @@ def command(
     mutations are rejected; 2 if --min-kill-rate is given and no mutation was decided.
     """
     from agentbench.core.text import printable
-    from agentbench.run.lab import Lab
-    from agentbench.run.validation import audit_json, audit_tasks
+    from agentbench.execution.lab import Lab
+    from agentbench.execution.validation import audit_json, audit_tasks
 
     tasks = select_tasks(selection, paths).tasks
 

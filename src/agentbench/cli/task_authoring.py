@@ -150,7 +150,7 @@ def from_commit(
     from agentbench.authoring.commit.from_commit import from_commit as create
     from agentbench.cli.step_progress import StepProgress
     from agentbench.contract.json_schema import write_suite_schemas
-    from agentbench.run.lab import Lab
+    from agentbench.execution.lab import Lab
 
     request = replace(
         _task_request(repo, suite_dir, common),
@@ -267,7 +267,7 @@ def harvest(
     from agentbench.authoring.harvest.harvest import harvest as run_harvest
     from agentbench.cli.step_progress import StepProgress
     from agentbench.contract.json_schema import write_suite_schemas
-    from agentbench.run.lab import Lab
+    from agentbench.execution.lab import Lab
 
     prefix = check_name(name or repository_name(repo), "--name")
     request = HarvestRequest(
@@ -373,8 +373,8 @@ def screen(
     from agentbench.authoring.harvest.flake_screen import quarantine_task, summary
     from agentbench.contract.suite import load_suite
     from agentbench.core.text import printable
-    from agentbench.run.lab import Lab
-    from agentbench.run.validation import validate_suite
+    from agentbench.execution.lab import Lab
+    from agentbench.execution.validation import validate_suite
 
     loaded = load_suite(suite, tasks_dir)
     with Lab(sandbox=sandbox) as lab:

@@ -107,7 +107,7 @@ def import_swebench(
     from agentbench.contract.json_schema import write_suite_schemas
     from agentbench.core.errors import InputError
     from agentbench.core.text import printable
-    from agentbench.run.lab import Lab
+    from agentbench.execution.lab import Lab
 
     created: list[Json] = []
     refused = _Refusals(_OF_ROWS)
@@ -142,7 +142,7 @@ def export_swebench(*, paths: tuple[Path, ...], out: Path | None) -> None:
     from agentbench.authoring.formats.swebench import export_task
     from agentbench.contract.load import load_task
     from agentbench.core.errors import InputError
-    from agentbench.run.lab import Lab
+    from agentbench.execution.lab import Lab
 
     rows: list[str] = []
     refused = _Refusals()
@@ -206,7 +206,7 @@ def export_harbor(*, paths: tuple[Path, ...], out: Path) -> None:
     """
     from agentbench.authoring.formats.harbor import export_task
     from agentbench.contract.load import load_task
-    from agentbench.run.lab import Lab
+    from agentbench.execution.lab import Lab
 
     written = 0
     refused = _Refusals()

@@ -32,8 +32,8 @@ def command(path: Path, *, sandbox: str, as_json: bool) -> None:
     from dataclasses import asdict
 
     from agentbench.contract.load import load_task
-    from agentbench.run.lab import Lab
-    from agentbench.run.validation import try_probes
+    from agentbench.execution.lab import Lab
+    from agentbench.execution.validation import try_probes
 
     with Lab(sandbox=sandbox) as lab:
         probes = try_probes(load_task(path), lab)

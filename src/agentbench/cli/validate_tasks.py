@@ -43,8 +43,8 @@ def command(
     Exit code 1 if a task is invalid.
     """
     from agentbench.core.text import printable
-    from agentbench.run.lab import Lab
-    from agentbench.run.validation import validate_suite
+    from agentbench.execution.lab import Lab
+    from agentbench.execution.validation import validate_suite
 
     tasks = select_tasks(selection).tasks
 

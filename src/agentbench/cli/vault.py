@@ -11,8 +11,8 @@ import click
 from agentbench.cli.options import FILE, FOLDER, RUN, json_option, stack
 
 if TYPE_CHECKING:
+    from agentbench.execution.originals import Access, Action, EventOriginals, OriginalsReader
     from agentbench.record.schema import AttemptRecord
-    from agentbench.run.originals import Access, Action, EventOriginals, OriginalsReader
     from agentbench.trace.events import VaultAccess
     from agentbench.vault.age import Protection, Unlock
     from agentbench.vault.store import RunStore
@@ -78,7 +78,7 @@ def get(
 ) -> None:
     """Print the original of an event or a file, after checking it against the digest in the run."""
     from agentbench.core.errors import InputError
-    from agentbench.run.originals import OriginalsReader, refuse, run_store
+    from agentbench.execution.originals import OriginalsReader, refuse, run_store
 
     if (event is None) == (name is None):
         raise click.UsageError("Give either --event N or --file NAME.")
@@ -104,8 +104,8 @@ def get(
 def show_log(run: Path | None, vault: Path | None, as_json: bool) -> None:
     """List every access to the store, or to the originals of one run. Exit 1 if the log was changed."""
     from agentbench.core.errors import RecordError
+    from agentbench.execution.originals import keeps_originals
     from agentbench.record.find_run import RUNS, run_id
-    from agentbench.run.originals import keeps_originals
     from agentbench.trace.events import VaultAccess
     from agentbench.vault.access_log import accesses, head, require_known
     from agentbench.vault.store import store_folder
@@ -159,8 +159,8 @@ def rotate(
     With --all, runs that the key does not open are skipped. Exit 1 if there are any.
     """
     from agentbench.core.errors import InputError
+    from agentbench.execution.originals import run_store
     from agentbench.record.find_run import RUNS
-    from agentbench.run.originals import run_store
     from agentbench.vault.store import store_folder, stored_runs
 
     if (run is None) != every:
@@ -195,7 +195,7 @@ def _rotate(store: RunStore, access: Access, unlock: Unlock, protection: Protect
         InputError: the access is refused.
     """
     from agentbench.core.errors import RecordError
-    from agentbench.run.originals import check_access, log, refuse
+    from agentbench.execution.originals import check_access, log, refuse
     from agentbench.vault.age import Unreadable, WrongKey
 
     check_access(store, access)
@@ -220,7 +220,7 @@ def _rotate(store: RunStore, access: Access, unlock: Unlock, protection: Protect
 @vault_option
 def destroy(run: Path, reason: str, who: str | None, vault: Path | None) -> None:
     """Make the originals of a run unreadable for ever, by deleting their key. The run still verifies."""
-    from agentbench.run.originals import check_access, log, run_store
+    from agentbench.execution.originals import check_access, log, run_store
 
     access = _access("destroy", who, reason)
     store = run_store(run, vault)
@@ -237,8 +237,8 @@ def destroy(run: Path, reason: str, who: str | None, vault: Path | None) -> None
 def repair(reason: str, who: str | None, vault: Path | None) -> None:
     """Set a damaged access log aside and start a new one, which says so. Nothing can be read or destroyed before."""
     from agentbench.core.errors import InputError
+    from agentbench.execution.evidence import user_name
     from agentbench.record.find_run import RUNS
-    from agentbench.run.evidence import user_name
     from agentbench.vault.access_log import LOG
     from agentbench.vault.access_log import repair as repair_log
     from agentbench.vault.store import store_folder
@@ -255,15 +255,15 @@ def repair(reason: str, who: str | None, vault: Path | None) -> None:
 
 def open_originals(run: Path, action: Action, key: Path | None) -> OriginalsReader:
     """Open the originals of a run for a command that reads some on the way."""
-    from agentbench.run.originals import OriginalsReader, run_store
+    from agentbench.execution.originals import OriginalsReader, run_store
 
     access, store = _access(action, None, f"ab {action}"), run_store(run)
     return OriginalsReader.open(run, store, access, _unlock(store, access, key))
 
 
 def _access(action: Action, who: str | None, reason: str) -> Access:
-    from agentbench.run.evidence import user_name
-    from agentbench.run.originals import Access
+    from agentbench.execution.evidence import user_name
+    from agentbench.execution.originals import Access
 
     return Access(action, user_name() if who is None else who, reason)
 
@@ -274,8 +274,8 @@ def _unlock(store: RunStore, access: Access, key: Path | None) -> Unlock:
     import sys
 
     from agentbench.core.errors import InputError
-    from agentbench.run.evidence import PASSPHRASE
-    from agentbench.run.originals import check_access, refuse
+    from agentbench.execution.evidence import PASSPHRASE
+    from agentbench.execution.originals import check_access, refuse
     from agentbench.vault.age import Unlock, read_identities
 
     check_access(store, access)

@@ -173,7 +173,7 @@ def _with_store_note(report: RunReport) -> RunReport:
     import dataclasses
 
     from agentbench.core.errors import AgentBenchError
-    from agentbench.run.originals import store_note
+    from agentbench.execution.originals import store_note
 
     try:
         note = store_note(report.path)

@@ -9,10 +9,10 @@ from typing import Literal
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, InputError
+from agentbench.execution.operator import pending_questions, write_answer
 from agentbench.reports.adjudications import Finding, Truth, adjudicate, flagged_categories, read_adjudications
 from agentbench.reports.html.bounded import bounded
 from agentbench.reports.html.detail import review_json
-from agentbench.run.operator import pending_questions, write_answer
 from agentbench.verdict.taxonomy import taxonomy
 from agentbench.view.index import Entry, RunIndex
 from agentbench.view.pages import RunPages

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentbench.core.canonical import Json
+from agentbench.execution.operator import pending_questions
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.reports.html.bounded import bounded
 from agentbench.reports.html.detail import Trace, event_json
 from agentbench.reports.provenance import evidence
-from agentbench.run.operator import pending_questions
 from agentbench.trace.chain import BadLine, Line, read_line
 from agentbench.trace.events import AttemptBegun, AttemptSealed, LlmResponse, ResourceSample, TaskStarted
 from agentbench.view.index import Entry, RunIndex

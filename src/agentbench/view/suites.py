@@ -13,8 +13,8 @@ from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.contract.suite import available, suite_folder
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, ContractError
+from agentbench.execution.task_results import Kind, kept_result
 from agentbench.reports.html.bounded import bounded
-from agentbench.run.task_results import Kind, kept_result
 from agentbench.sandbox.state import default_state
 from agentbench.view.explorer import Explorer
 

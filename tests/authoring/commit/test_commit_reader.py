@@ -14,8 +14,8 @@ from agentbench.authoring.commit.from_commit import from_commit
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.verification import verify
 from agentbench.contract.load import load_task
-from agentbench.run.lab import Lab, PreparedTask
-from agentbench.run.validation import validate_suite
+from agentbench.execution.lab import Lab, PreparedTask
+from agentbench.execution.validation import validate_suite
 from agentbench.sandbox.environments.interpreter import installed
 from tests.authoring.conftest import BEFORE, FIX, put
 from tests.workspace.reference_git import git, repository

@@ -22,7 +22,7 @@ from agentbench.authoring.commit.from_commit import CreatedTask, from_commit
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.verification import FailureContext, verify
 from agentbench.contract.load import load_task
-from agentbench.run.lab import Lab, PreparedTask
+from agentbench.execution.lab import Lab, PreparedTask
 from tests.authoring.conftest import BEFORE, put
 from tests.authoring.package_index import PackageIndex
 from tests.workspace import reference_git

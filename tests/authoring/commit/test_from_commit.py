@@ -15,8 +15,8 @@ from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.contract.load import load_task
 from agentbench.contract.schema import Repo
 from agentbench.core.errors import InputError, SourceError
-from agentbench.run.lab import Lab
-from agentbench.run.validation import validate_suite
+from agentbench.execution.lab import Lab
+from agentbench.execution.validation import validate_suite
 from tests.authoring.conftest import FIX, put
 from tests.session_state import link_interpreter_layer
 from tests.workspace.reference_git import commit_all, git, repository

@@ -10,7 +10,7 @@ from agentbench.authoring.commit.commit_reader import TaskRequest, read_commit
 from agentbench.authoring.commit.language import require_python
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.harvest.harvest import HarvestRequest, harvest
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from tests.authoring.conftest import put
 from tests.workspace.reference_git import repository
 

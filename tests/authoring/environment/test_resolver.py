@@ -15,7 +15,7 @@ from agentbench.authoring.environment import dry_run
 from agentbench.authoring.environment.detection import DetectedSetup, InstallPlan
 from agentbench.authoring.environment.dry_run import find_releases, freeze
 from agentbench.authoring.environment.resolver import EnvironmentRequest, EnvironmentResolver, PreparedEnvironment
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from tests.authoring.conftest import git
 from tests.authoring.package_index import PackageIndex
 

@@ -22,8 +22,8 @@ from agentbench.authoring.formats.django.test_command import COMMAND, PROGRAM_FO
 from agentbench.authoring.formats.swebench import Instance, export_task, import_instance
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
-from agentbench.run.lab import Lab
-from agentbench.run.validation import validate_suite
+from agentbench.execution.lab import Lab
+from agentbench.execution.validation import validate_suite
 from tests.authoring.conftest import put
 from tests.workspace.reference_git import git, repository
 

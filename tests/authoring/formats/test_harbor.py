@@ -13,7 +13,7 @@ import pytest
 from agentbench.authoring.formats.harbor import REWARD, export_task, import_folder
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 
 pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]
 

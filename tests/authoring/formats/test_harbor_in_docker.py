@@ -9,8 +9,8 @@ import pytest
 
 from agentbench.authoring.formats.harbor import import_folder
 from agentbench.contract.load import load_task
-from agentbench.run.lab import Lab
-from agentbench.run.validation import validate_suite
+from agentbench.execution.lab import Lab
+from agentbench.execution.validation import validate_suite
 from agentbench.sandbox.docker.engine import find_engine
 from agentbench.sandbox.docker.images import RUNNER
 from tests.sandbox.conftest import remove_images, require_docker

@@ -13,7 +13,7 @@ from agentbench.authoring.formats.swebench import Instance, export_task, import_
 from agentbench.authoring.formats.swebench_tests import ROW_NAME
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from tests.authoring.conftest import put
 from tests.workspace.reference_git import git
 

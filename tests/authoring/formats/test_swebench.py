@@ -21,7 +21,7 @@ from agentbench.authoring.formats.swebench import (
 )
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError, SourceError
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from tests.authoring.conftest import FIX, put
 from tests.workspace.reference_git import git
 

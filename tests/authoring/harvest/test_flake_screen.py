@@ -69,7 +69,7 @@ def test_screen_command_exit_codes(
         asked.append(repeats)
         return [FLAKY]
 
-    monkeypatch.setattr("agentbench.run.validation.validate_suite", screened)
+    monkeypatch.setattr("agentbench.execution.validation.validate_suite", screened)
     monkeypatch.setenv("AB_STATE", str(tmp_path / "state"))
     done = CliRunner().invoke(command, ["screen", "--suite", "mine", "--tasks-dir", str(tmp_path), "--json", *more])
     assert (done.exit_code, asked) == (code, [5])

@@ -24,7 +24,7 @@ from agentbench.authoring.harvest.harvest import (
 )
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import InputError
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from agentbench.workspace.source.history import Histories
 from tests.authoring.conftest import BEFORE, FIX, put
 from tests.workspace.reference_git import git

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.execution.conftest import Ab
 from tests.pilot.studies import changed, make_pilot, read_jsonl, records
-from tests.run.conftest import Ab
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.req("L-04")]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.execution.conftest import Ab
 from tests.pilot.studies import make_pilot
-from tests.run.conftest import Ab
 
 pytestmark = pytest.mark.end_to_end
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.execution.conftest import Ab, Interrupt
+from tests.execution.test_interruption import Slow
 from tests.pilot.studies import PILOT, make_pilot, read_jsonl, records
-from tests.run.conftest import Ab, Interrupt
-from tests.run.test_interruption import Slow
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.req("L-01", "L-03")]
 

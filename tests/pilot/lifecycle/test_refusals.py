@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.execution.conftest import Ab, Ran
 from tests.pilot.studies import NAMES, PILOT, UNSAFE, changed, make_pilot, read_jsonl, records, write_pilot
-from tests.run.conftest import Ab, Ran
 
 pytestmark = pytest.mark.end_to_end
 

@@ -12,8 +12,8 @@ from agentbench.pilot.registration.registration import read_registrations
 from agentbench.pilot.registration.signature import SIGNATURE, RegistrationSignatures, check_signatures
 from agentbench.signing.keys import SigningKey, create_key, load_signing_key
 from agentbench.signing.trust import Trust, read_trust
+from tests.execution.conftest import Ab
 from tests.pilot.studies import make_pilot
-from tests.run.conftest import Ab
 
 pytestmark = [pytest.mark.component, pytest.mark.req("L-01")]
 

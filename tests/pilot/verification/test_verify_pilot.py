@@ -20,8 +20,8 @@ from agentbench.pilot.verification.verify_pilot import verify_pilot
 from agentbench.record.recompute import recompute
 from agentbench.signing.keys import create_key, load_signing_key
 from agentbench.signing.run_signature import sign_run
+from tests.execution.conftest import Ab
 from tests.pilot.studies import read_jsonl, rewrite
-from tests.run.conftest import Ab
 
 pytestmark = pytest.mark.end_to_end
 

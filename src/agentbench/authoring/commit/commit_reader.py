@@ -33,7 +33,7 @@ from agentbench.authoring.environment.detection import (
 from agentbench.authoring.environment.requirements import distribution_of
 from agentbench.core.canonical import Json, digest
 from agentbench.core.python_syntax import parse_or_none
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from agentbench.sandbox.environments.interpreter import installed
 from agentbench.workspace.source.history import Commit, Histories, History
 

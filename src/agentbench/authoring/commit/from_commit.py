@@ -32,7 +32,7 @@ from agentbench.authoring.task_lock import TaskLocation, locked_draft, publish
 from agentbench.contract.complexity import LABEL, measure
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.errors import ContractError, InputError, SourceError, TaskError
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from agentbench.workspace.source.history import Commit
 from agentbench.workspace.source.location import is_local, resolve_url
 from agentbench.workspace.source.origin import origin_of, remote_origin

@@ -27,7 +27,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.core.errors import SetupFailed
 from agentbench.core.reasons import Outcome
-from agentbench.run.lab import Lab, PreparedTask
+from agentbench.execution.lab import Lab, PreparedTask
 from agentbench.sandbox.protocol import Prepared, SetupStep
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from pathlib import Path
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.task_draft import TaskDraft, write_task
 from agentbench.authoring.commit.verification import prepare, set_up
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from agentbench.sandbox.protocol import Prepared
 
 _INSTALL = "python -m pip install "

@@ -31,7 +31,7 @@ from agentbench.authoring.environment.requirements import (
     unique,
 )
 from agentbench.core.canonical import Json
-from agentbench.run.lab import Lab, PreparedTask
+from agentbench.execution.lab import Lab, PreparedTask
 from agentbench.workspace.source.package_index import ProjectFiles, normal_name
 
 ROUNDS = 4

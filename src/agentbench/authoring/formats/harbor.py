@@ -19,7 +19,7 @@ from agentbench.authoring.formats.dockerfiles import make_standalone
 from agentbench.authoring.task_lock import TaskLocation, locked_draft, publish
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.core.errors import ContractError, InputError
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 
 REWARD = "/logs/verifier/reward.txt"
 _FOLDER = ".harbor-tests"

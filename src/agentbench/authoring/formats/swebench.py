@@ -27,8 +27,8 @@ from agentbench.contract.schema import Repo
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError, PatchInvalid
 from agentbench.core.unique_keys import DuplicateKeyError, key_lines, unique_members
+from agentbench.execution.lab import Lab
 from agentbench.record.schema import AttemptRecord
-from agentbench.run.lab import Lab
 from agentbench.sandbox.environments.interpreter import installed
 from agentbench.statistics.repeats import pass_k
 from agentbench.tree.entry import FileWrite

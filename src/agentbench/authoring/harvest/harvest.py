@@ -32,7 +32,7 @@ from agentbench.core.errors import ContractError, InputError, PatchInvalid, Sour
 from agentbench.core.file_lock import try_lock
 from agentbench.core.package_settings import without_credentials
 from agentbench.core.threads import threads
-from agentbench.run.lab import Lab
+from agentbench.execution.lab import Lab
 from agentbench.workspace.source.history import Commit, Histories
 
 LEDGER_SCHEMA = 1

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.core.errors import ContractError, InputError
+from agentbench.execution.models import read_prices
+from agentbench.execution.plan import PlanRow, seeds
+from agentbench.execution.request import require_agents
 from agentbench.pilot.design.cost_figure import cost_figure
 from agentbench.pilot.design.cost_model import Projection, inputs_json, project_costs, projection_text
 from agentbench.pilot.design.efficacy_rule import schedule_problem
@@ -27,9 +30,6 @@ from agentbench.pilot.folder import (
     read_text,
     write_text,
 )
-from agentbench.run.models import read_prices
-from agentbench.run.plan import PlanRow, seeds
-from agentbench.run.request import require_agents
 
 
 @dataclass(frozen=True, slots=True)

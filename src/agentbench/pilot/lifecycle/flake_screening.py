@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from agentbench.acceptance.validation import TaskValidation
+from agentbench.execution.lab import Lab
+from agentbench.execution.validation import validate_suite
 from agentbench.pilot.decisions.flakes import FlakeScreen, ScreenedTask, write_screen
 from agentbench.pilot.design.pilot_design import PilotDesign
 from agentbench.pilot.pilot_state import PilotState
-from agentbench.run.lab import Lab
-from agentbench.run.validation import validate_suite
 
 
 def screen_tasks(design: PilotDesign, state: PilotState, workers: int, report: Callable[[str], None]) -> bool:

@@ -12,6 +12,11 @@ from pathlib import Path
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
+from agentbench.execution.config import CliChoices
+from agentbench.execution.executor_options import ExecutorOptions
+from agentbench.execution.job import Observer
+from agentbench.execution.request import RunRequest
+from agentbench.execution.study import Study, continue_study
 from agentbench.pilot.decisions.criteria import entry_criteria, exit_criteria
 from agentbench.pilot.decisions.decision_log import StageDecision, append_decision, stop_decision
 from agentbench.pilot.decisions.flakes import screen_digest
@@ -31,11 +36,6 @@ from agentbench.pilot.registration.write_registration import require_unchanged
 from agentbench.record.find_run import run_directories
 from agentbench.record.run_directory import RunDirectory
 from agentbench.reports.sources import open_run
-from agentbench.run.config import CliChoices
-from agentbench.run.executor_options import ExecutorOptions
-from agentbench.run.job import Observer
-from agentbench.run.request import RunRequest
-from agentbench.run.study import Study, continue_study
 from agentbench.statistics.sequential.rules import rule_json
 
 

@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from agentbench.core.canonical import Json, digest, sha256_hex
 from agentbench.core.errors import ContractError
 from agentbench.core.ids import now_iso
+from agentbench.execution.models import read_prices
+from agentbench.execution.version import harness_version, sources_digest
 from agentbench.pilot.design.methods import method_digest
 from agentbench.pilot.design.pilot_design import PilotDesign, prices_file
 from agentbench.pilot.design.pilot_file import PilotFile
@@ -26,8 +28,6 @@ from agentbench.pilot.registration.registration import (
 )
 from agentbench.pilot.registration.signature import sign_registration
 from agentbench.policy.thresholds import published_thresholds
-from agentbench.run.models import read_prices
-from agentbench.run.version import harness_version, sources_digest
 from agentbench.signing.keys import SigningKey
 from agentbench.verdict.terms import published_rubric, rubric_id
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agentbench.core.errors import AgentBenchError
 from agentbench.core.ids import split_ulid
+from agentbench.execution.plan import seeds
 from agentbench.pilot.decisions.decision_log import StageDecision
 from agentbench.pilot.decisions.launches import Launch, id_problems, read_launches
 from agentbench.pilot.folder import (
@@ -20,7 +21,6 @@ from agentbench.record.audit import verify_run
 from agentbench.record.find_run import run_directories
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
-from agentbench.run.plan import seeds
 
 
 def check_runs(state: PilotState, recompute: Recompute, result: PilotVerification) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import AgentBenchError
+from agentbench.execution.version import harness_version
 from agentbench.pilot.design.cost_figure import cost_figure
 from agentbench.pilot.design.cost_model import inputs_json, project_costs, projection_text
 from agentbench.pilot.design.pilot_file import PilotFile
@@ -26,7 +27,6 @@ from agentbench.pilot.folder import (
 from agentbench.pilot.pilot_state import PilotState
 from agentbench.pilot.registration.registration import Registration
 from agentbench.pilot.verification.result import PilotVerification
-from agentbench.run.version import harness_version
 
 CURRENT_RULES = 2
 """First schema version of registrations whose plan decides the ids of attempts, with power simulated by the deciding test."""

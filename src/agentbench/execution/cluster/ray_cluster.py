@@ -1,0 +1,194 @@
+"""The only module that imports Ray: connects to a cluster, lists its nodes, and runs one actor on each."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentbench.core.errors import HarnessError, InputError
+from agentbench.execution.cluster.node import Node
+
+READY_SEC = 120.0
+_CONNECT_SEC = 10.0
+_MB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RayNode:
+    """A node as Ray lists it, with the resources that nothing uses now."""
+
+    id: str
+    address: str
+    cpus: float
+    memory_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class RayActor:
+    """The actor on a node. `watch` becomes ready when it dies."""
+
+    handle: Any
+    watch: Any
+
+
+def require_ray() -> None:
+    """
+    Raises:
+        InputError: Ray is not installed.
+    """
+    if importlib.util.find_spec("ray") is None:
+        remedy = "install it here and on every node: pip install 'agentbench-harness[ray]'"
+        raise InputError("--executor ray needs Ray, which is not installed", remedy=remedy)
+
+
+class RayCluster:
+    """A connection of this process to a cluster."""
+
+    def __init__(self, address: str) -> None:
+        """
+        Raises:
+            InputError: there is no cluster at the address.
+        """
+        _require_listener(address)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # Otherwise a thread that still asks for nodes after `close` starts a new cluster on this machine.
+        os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
+        import ray  # noqa: PLC0415 - takes a second
+
+        self.address = address
+        # Its annotations are incomplete.
+        self._ray: Any = ray
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            self._ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                namespace="agentbench",
+                **_own_address(address),
+            )
+        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise _no_cluster(address, why) from error
+        finally:
+            # Ray replaces handlers of signals, which `ab` needs to end running attempts in order.
+            if threading.current_thread() is threading.main_thread():
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
+
+    @property
+    def driver_address(self) -> str:
+        """The address of this machine, as other nodes reach it."""
+        return str(self._ray.util.get_node_ip_address())
+
+    def nodes(self) -> list[RayNode]:
+        """List the nodes that live."""
+        available = self._available()
+        nodes = []
+        for node in self._ray.nodes():
+            if node["Alive"]:
+                free = available.get(node["NodeID"], node["Resources"])
+                memory_mb = int(free.get("memory", 0)) // _MB
+                nodes.append(RayNode(node["NodeID"], node["NodeManagerAddress"], free.get("CPU", 0.0), memory_mb))
+        return nodes
+
+    def start_node(self, node: RayNode, cpus: float, memory_mb: int) -> RayActor:
+        """Start the actor of a node and reserve its share of the node. Does not wait for it."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
+
+        options: dict[str, Any] = {
+            "num_cpus": cpus,
+            "memory": memory_mb * _MB,
+            "max_concurrency": 8,
+            "max_restarts": 0,
+            "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False),
+        }
+        handle = self._ray.remote(Node).options(**options).remote(node.address)
+        return RayActor(handle, handle.watch.remote())
+
+    def call(self, actor: RayActor, method: str, *arguments: object, timeout: float = READY_SEC) -> Any:  # noqa: ANN401 - any result
+        """Call a method of the node and return its result.
+
+        Raises:
+            HarnessError: the node failed, died or did not answer in time.
+        """
+        try:
+            return self._ray.get(getattr(actor.handle, method).remote(*arguments), timeout=timeout)
+        except self._ray.exceptions.RayError as error:
+            raise HarnessError(_cause(error)) from error
+
+    def send(self, actor: RayActor, method: str, *arguments: object) -> None:
+        """Call a method without waiting for it."""
+        getattr(actor.handle, method).remote(*arguments)
+
+    def dead(self, actors: Sequence[RayActor]) -> list[tuple[RayActor, str]]:
+        """Return the actors that died, and why."""
+        if not actors:
+            return []
+        watches = {actor.watch: actor for actor in actors}
+        ready, _ = self._ray.wait(list(watches), num_returns=len(watches), timeout=0)
+        return [(watches[watch], self._end_of(watch)) for watch in ready]
+
+    def kill(self, actor: RayActor) -> None:
+        with contextlib.suppress(self._ray.exceptions.RayError):  # the connection is closed, so the actor ends anyway
+            self._ray.kill(actor.handle)
+
+    def close(self) -> None:
+        self._ray.shutdown()
+
+    def _end_of(self, watch: object) -> str:
+        try:
+            self._ray.get(watch, timeout=1)
+        except self._ray.exceptions.RayError as error:
+            return _cause(error)
+        return "it ended"
+
+    def _available(self) -> dict[str, dict[str, float]]:
+        try:
+            from ray._private.state import available_resources_per_node  # noqa: PLC0415
+        except ImportError:  # not part of the public interface
+            return {}
+        return dict(available_resources_per_node())  # type: ignore[no-untyped-call]
+
+
+def _require_listener(address: str) -> None:
+    """Reject an address where nothing listens: Ray itself tries for minutes.
+
+    Raises:
+        InputError: nothing listens there.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SEC).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, str(error)) from error
+
+
+def _no_cluster(address: str, why: str) -> InputError:
+    remedy = "start one with `ray start --head`, run this command on one of its nodes, or correct --ray-address"
+    return InputError(f"cannot connect to a Ray cluster at '{address}': {why}", remedy=remedy)
+
+
+def _own_address(address: str) -> dict[str, str]:
+    """Return the address of this machine if the cluster is on a loopback address, which Ray would replace otherwise."""
+    host = address.rpartition(":")[0]
+    return {"_node_ip_address": host} if host.startswith("127.") else {}
+
+
+def _cause(error: BaseException) -> str:
+    """Return the line of a Ray error that says what happened."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, BaseException):
+        return f"{type(cause).__name__}: {cause}"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:500]

@@ -1,0 +1,159 @@
+"""Runs on a real Ray cluster whose nodes share nothing: equal to local runs, with keys and hidden tests in one place."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench.record.run_directory import RunDirectory
+from tests.execution.cluster.conftest import RayAb
+from tests.execution.cluster.ray_nodes import ROOT, Cluster
+from tests.execution.tasks import make_suite
+from tests.execution.test_budget import REQUEST, answers
+
+pytestmark = [pytest.mark.end_to_end, pytest.mark.req("R-14a"), pytest.mark.timeout(600)]
+
+KEY = "sk-cluster-" + "k" * 30
+HIDDEN = "the hidden expectation of task"
+TIMES_AND_IDS = {
+    *("attempt_id", "run_id", "study_id", "trace_head", "duration_sec", "started_at", "ended_at", "cost"),
+    *("check_sec", "tool_sec", "wall_sec", "setup_sec", "exec_sec", "lm_sec", "latency_sec", "supersedes"),
+    # Which attempt finds a cold cache depends on the order in which they end, and shifts the numbers of events.
+    *("cached", "evidence"),
+}
+
+
+def comparable(value: Any) -> Any:
+    """Return a record without times and ids."""
+    if isinstance(value, dict):
+        return {name: comparable(inner) for name, inner in value.items() if name not in TIMES_AND_IDS}
+    return [comparable(inner) for inner in value] if isinstance(value, list) else value
+
+
+def by_key(run: Path) -> dict[tuple[str, str, int], Any]:
+    return {record.key: comparable(record.model_dump(mode="json")) for record in RunDirectory.open(run).finals()}
+
+
+def the_run(ab: RayAb, out: str) -> Path:
+    (run,) = (ab.cwd / out).iterdir()
+    return run
+
+
+def hide_a_test(task: Path) -> None:
+    """Give a task a hidden file without which no patch passes."""
+    file = task / "task.yaml"
+    command = 'command: "test -f hidden.txt && grep -qx 42 answer.txt"'
+    text = file.read_text().replace("  checks:\n", "  hidden: hidden\n  checks:\n")
+    file.write_text(text.replace('command: "grep -qx 42 answer.txt"', command))
+    (task / "hidden").mkdir()
+    (task / "hidden" / "hidden.txt").write_text(f"{HIDDEN} {task.name}\n")
+
+
+@pytest.fixture
+def service(cluster: Cluster) -> Iterator[str]:
+    """Start a model service in the network of the driver, and return its address."""
+    line = cluster.inside(sys.executable, "-m", "tests.execution.cluster.echo_service")
+    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.kill()
+
+
+@contextmanager
+def watched_disks(cluster: Cluster, *texts: str) -> Iterator[set[str]]:
+    """Search the disks of all nodes for texts, again and again, and once at the end."""
+    found: set[str] = set()
+    over = threading.Event()
+
+    def search() -> None:
+        found.update(f"{text}: {path}" for text in texts for path in cluster.on_disk(text.encode()))
+
+    def watch() -> None:
+        while not over.wait(0.3):
+            search()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+        search()
+
+
+def test_ray_gives_the_records_of_a_local_run_and_no_node_has_a_secret(
+    ab: RayAb, cluster: Cluster, tmp_path: Path, service: str
+) -> None:
+    make_suite(tmp_path / "tasks", "one", "two")
+    for name in ("one", "two"):
+        hide_a_test(tmp_path / "tasks" / "tiny" / name)
+    env = {"AB_MODEL_BASE_URL": service, "AB_MODEL_API_KEY": KEY}
+    options = ("run", "--suite", "tiny", "--workers", "3", "--repeats", "2", "--agent", "llm_v0", "--model", "url:echo")
+    local = ab(*options, "--out", "local", env=env)
+    assert local.code == 0, local.stderr
+    with watched_disks(cluster, KEY, HIDDEN) as found:
+        ray = ab.on_ray(*options, "--out", "ray", env=env)
+    assert ray.code == 0, ray.stderr
+    assert found == set()
+    assert "cluster: 2 nodes: 10.77.0.1, 10.77.0.2" in ray.stderr
+    local_run, ray_run = the_run(ab, "local"), the_run(ab, "ray")
+    assert by_key(ray_run) == by_key(local_run)
+    assert [record["result"]["passed"] for record in by_key(ray_run).values()] == [True] * 4
+    for run in (local_run, ray_run):
+        verified = ab("verify", run)
+        assert verified.code == 0, verified.stdout
+    files = {path.relative_to(ray_run) for path in ray_run.rglob("*") if "blobs" not in path.parts}
+    assert files == {path.relative_to(local_run) for path in local_run.rglob("*") if "blobs" not in path.parts}
+    # The service repeated the key: it got it from the driver, and nobody else saw it.
+    kept = b"".join(path.read_bytes() for path in ray_run.rglob("*") if path.is_file())
+    assert b"Your key is Bearer [redacted" in kept
+    assert KEY.encode() not in kept
+    assert [path for node in ("one", "two") for path in cluster.state(node).glob("live/*")] == []
+    assert cluster.command("inside", "two", "find /dev/shm/agentbench-0 -type f") == ""
+
+
+def test_total_cap_holds_across_nodes(ab: RayAb, tmp_path: Path) -> None:
+    make_suite(tmp_path / "tasks", "one", "two", "three")
+    model = f"scripted:{answers(tmp_path / 'answers.yaml')}"
+    options = ("--agent", "llm_v0", "--model", model, "--max-steps", "100", "--total-usd", "0.5", "--workers", "3")
+    ran = ab.on_ray("run", "--suite", "tiny", *options, "--out", "out", "--json")
+    assert ran.code == 2, ran.stderr
+    attempts = ran.json["attempts"]
+    spent = sum(record["cost"]["lm"] for record in attempts)
+    assert 0.5 * 0.98 - 3 * REQUEST <= spent <= 0.5 + 3 * REQUEST
+    assert {record["termination"]["code"] for record in attempts} == {"total_budget"}
+    assert ab("verify", ran.json["run_dir"]).code == 0
+
+
+def test_unusable_nodes_and_impossible_demands_are_refused(ab: RayAb, cluster: Cluster, tmp_path: Path) -> None:
+    version = ROOT / "src/agentbench/execution/version.py"
+    other = tmp_path / "version.py"
+    other.write_text('def harness_version() -> str:\n    return "0.0.1"\n')
+    address = cluster.add("other", f"mount --bind {other} {version}; mount --bind /bin/false $(command -v bwrap)")
+    try:
+        probed = ab("doctor", "--json", *ab.ray)
+        assert probed.code == 3, probed.stdout + probed.stderr
+        nodes = {node["address"]: node for node in probed.json["nodes"]}
+        assert len(nodes) == 3
+        assert "it has harness 0.0.1" in nodes[address]["problem"]
+        assert nodes[address]["report"]["backends"]["bwrap"]
+        assert nodes["10.77.0.1"]["problem"] == nodes["10.77.0.2"]["problem"] == ""
+        make_suite(tmp_path / "tasks", "one", "large")
+        large = tmp_path / "tasks/tiny/large/task.yaml"
+        large.write_text(large.read_text().replace("{timeout_sec: 120,", "{cpu_limit: 64, timeout_sec: 120,", 1))
+        ran = ab.on_ray("run", "--suite", "tiny", "--agent", "reference", "--out", "out")
+    finally:
+        cluster.command("kill", "other")
+    assert ran.code == 3, ran.stderr
+    assert "no node of the cluster can run task large: " in ran.stderr
+    assert "10.77.0.2: it offers 1 CPUs, 64 are needed" in ran.stderr or "8 CPUs, 64 are needed" in ran.stderr
+    assert f"node {address} is not used: it has harness 0.0.1" in ran.stderr
+    assert not (tmp_path / "out").exists()

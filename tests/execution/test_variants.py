@@ -1,0 +1,90 @@
+"""Variants name what is compared: commands, files and environment of programs, and `--name` on the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agentbench.core.errors import InputError
+from agentbench.execution.config import load_variant
+from tests.execution.conftest import Ab
+from tests.execution.tasks import make_suite
+
+
+@pytest.mark.end_to_end
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_two_versions_of_a_program_are_compared_by_name(ab: Ab, tmp_path: Path) -> None:
+    make_suite(tmp_path / "tasks", "one")
+    (tmp_path / "solver").mkdir()
+    (tmp_path / "solver" / "solve.sh").write_text('echo "$ANSWER" > answer.txt\n')
+    variants = tmp_path / "configs" / "variants"
+    variants.mkdir(parents=True)
+    for name, answer in (("old", "41"), ("new", "42")):
+        (variants / f"{name}.yaml").write_text(
+            f'{{name: {name}, command: sh "$AB_AGENT_FILES/solve.sh", files: ../../solver, env: {{ANSWER: "{answer}"}}}}'
+        )
+    ran = ab("run", "--suite", "tiny", "--variant", "old", "--variant", "new", "--json")
+    assert ran.code == 0, ran.stderr
+    attempts = {attempt["variant"]: attempt for attempt in ran.json["attempts"]}
+    assert {name: attempt["result"]["passed"] for name, attempt in attempts.items()} == {"old": False, "new": True}
+    assert {attempt["agent"] for attempt in attempts.values()} == {"command"}
+    manifest = json.loads(next(tmp_path.glob("artifacts/runs/*__new__*/tasks/one/manifest.json")).read_text())
+    configuration = manifest["protocol_manifest"]["planned"]["configuration"]
+    assert configuration["env"] == {"value": "ANSWER=42", "origin": "variant"}
+    assert configuration["command"]["value"] == 'sh "$AB_AGENT_FILES/solve.sh"'
+
+    named = ab(
+        "run", "--suite", "tiny", "--agent", "command", "--agent-command", "echo 42 > answer.txt", "--name", "one-liner", "--json"
+    )  # fmt: skip
+    assert named.record["variant"] == "one-liner"
+    assert "one-liner" in Path(named.json["run_dir"]).name
+    assert "one-liner − old" in ab("report", "paired", ran.json["run_dirs"][0], "latest").stdout
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("name: x", "expected exactly one of agent, command and cli; got none"),
+        ("{name: x, agent: noop, command: solve}", "got agent, command"),
+        ("{name: x, command: solve, cli: aider}", "got command, cli"),
+        ("{name: x, agent: noop, env: {A: b}}", "env: only for a program"),
+        ("{name: x, command: solve, env: {A-B: c}}", "env: invalid name 'A-B'"),
+    ],
+)
+def test_contradictory_variants_are_refused(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(InputError, match="variant file") as caught:
+        load_variant("x", tmp_path)
+    assert problem in caught.value.message
+
+
+def test_files_are_relative_to_the_variant(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("{name: x, cli: aider, files: program}")
+    variant = load_variant("x", tmp_path)
+    assert (variant.entrypoint, variant.files) == ("cli:aider", str(tmp_path / "program"))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("--variant", "a", "--variant", "b", "--name", "c"), "--name names one method"),
+        (("--variant", "a", "--variant", "a"), "two variants have the same name"),
+        (("--variant", "empty"), "variant empty has no command"),
+        (("--agent", "noop", "--name", "a/b"), "--name: expected"),
+    ],
+)
+def test_bad_names_and_missing_commands_end_before_anything_runs(
+    ab: Ab, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    make_suite(tmp_path / "tasks", "one")
+    variants = tmp_path / "configs" / "variants"
+    variants.mkdir(parents=True)
+    for name, agent in (("a", "noop"), ("b", "noop"), ("empty", "command")):
+        (variants / f"{name}.yaml").write_text(f"{{name: {name}, agent: {agent}}}")
+    ran = ab("run", "--suite", "tiny", *options)
+    assert ran.code == 2
+    assert message in ran.stderr
+    assert not (tmp_path / "artifacts").exists()
