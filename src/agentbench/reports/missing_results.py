@@ -34,7 +34,7 @@ class MissingResults:
     def sentence(self) -> str:
         """The counts with their causes, as a protocol deviation."""
         causes = ", ".join(f"{count} {cause}" for cause, count in self.counts.items())
-        return f"the run is incomplete: {self.counted} ({causes}); `ab run --resume` continues it"
+        return f"the run is incomplete: {self.counted} ({causes}); unless it is still running, `ab run --resume` continues it"
 
     def as_json(self) -> dict[str, Json]:
         return {"planned": self.planned, "without_result": self.total, "causes": dict(self.counts)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from agentbench.record.naming import ADJUDICATIONS
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.html.detail import Trace, detail, trace_parts
 from agentbench.reports.html.page import page_data
-from agentbench.reports.paired import compare_sides
+from agentbench.reports.paired import PairedReport, compare_sides
 from agentbench.reports.sources import Run, open_run, open_sides
 from agentbench.view.index import Entry, signature
 
@@ -76,9 +76,7 @@ class RunPages:
     def run_page(self, entry: Entry) -> str:
         """Return the page of one run."""
         key = ("run", entry.key, _signature(entry.path))
-        return self._cached(
-            key, lambda: {**page_data([self.run(entry)], max_attempts=MAX_ATTEMPTS), "keys": [entry.key]}
-        )
+        return self._cached(key, lambda: _page([self.run(entry)], [entry.key]))
 
     def comparison_page(self, a: Entry, b: Entry) -> str:
         """Return the page of two runs with their paired comparison.
@@ -92,7 +90,7 @@ class RunPages:
             side_a, side_b = open_sides(str(a.path), str(b.path))
             runs = [side.run for side in (side_a, side_b) if side.run is not None]
             report = compare_sides(side_a, side_b)
-            return {**page_data(runs, comparison=report, max_attempts=MAX_ATTEMPTS), "keys": [a.key, b.key]}
+            return _page(runs, [a.key, b.key], report)
 
         return self._cached(key, make)
 
@@ -143,6 +141,12 @@ class RunPages:
             text = _dump(make())
             self._texts.put(key, text)
         return text
+
+
+def _page(runs: Sequence[Run], keys: list[str], comparison: PairedReport | None = None) -> dict[str, object]:
+    """Return the data of a page. A browser may keep that of closed runs for a moment; others change."""
+    closed = all(run.seals is None or run.seals.closed for run in runs)
+    return {**page_data(runs, comparison=comparison, max_attempts=MAX_ATTEMPTS), "keys": keys, "closed": closed}
 
 
 def _dump(value: object) -> str:

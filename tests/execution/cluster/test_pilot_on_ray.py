@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -32,9 +34,10 @@ def use_probe(task: Path) -> None:
     file.write_text(file.read_text().replace("id: answer\n", f"id: {task.name}\n", 1))
 
 
-def wait_for_record(folder: Path) -> None:
+def wait_for_record(folder: Path, driver: subprocess.Popen[str]) -> None:
     end = time.monotonic() + WAIT_SEC
     while not any(records(folder)):
+        assert driver.poll() is None, "the driver ended without a record"
         assert time.monotonic() < end, "no attempt ended in time"
         time.sleep(0.1)
 
@@ -45,14 +48,14 @@ def test_pilot_on_ray_is_killed_continued_and_verified(ab: RayAb, tmp_path: Path
     for command in ("plan", "freeze"):
         done = ab("pilot", command, folder)
         assert done.code == 0, done.stderr
-    run = ("pilot", "run", folder, "--workers", "2", "--executor", "ray", "--ray-address", ab.cluster.address)
+    run = ("pilot", "run", folder, "--workers", "2")
     driver = ab.start(*run)
-    wait_for_record(folder)
-    driver.send_signal(signal.SIGKILL)
-    driver.communicate(timeout=WAIT_SEC)
+    wait_for_record(folder, driver)
+    os.killpg(driver.pid, signal.SIGKILL)
+    driver.wait(WAIT_SEC)
     before = {record["attempt_id"] for record in records(folder)}
     for stage in ("feasibility", "limited"):
-        done = ab(*run, "--json", timeout=WAIT_SEC)
+        done = ab.on_ray(*run, "--json")
         assert (done.code, json.loads(done.stdout)["decision"]["stage"]) == (0, stage), done
     final = [record for record in records(folder) if record["final"]]
     assert {(record["task_id"], record["variant"]): record["result"]["passed"] for record in final} == {
@@ -63,7 +66,7 @@ def test_pilot_on_ray_is_killed_continued_and_verified(ab: RayAb, tmp_path: Path
     assert before <= {record["attempt_id"] for record in records(folder)}
     kinds = [entry["kind"] for entry in read_jsonl(folder / "decisions.jsonl")]
     assert kinds == ["entry", "opened", "opened", "exit", "entry", "opened", "exit"]
-    refused = ab(*run, timeout=WAIT_SEC)
+    refused = ab.on_ray(*run)
     assert (refused.code, "NOT MET power_supported" in refused.stdout) == (1, True), refused
     verified = ab("verify", folder)
     assert verified.code == 0, verified.stdout

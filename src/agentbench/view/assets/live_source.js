@@ -100,7 +100,7 @@ AB.load = async function (key) {
 };
 async function openScope(base, path) {
   const cached = scopes.get(base);
-  if (cached && Date.now() - cached.at < 3000) return cached.data;
+  if (cached && cached.data.closed && Date.now() - cached.at < 3000) return cached.data;
   const data = await getJson(path);
   const before = scopes.get(base);
   if (scopes.size > 6) scopes.clear();
