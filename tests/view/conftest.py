@@ -116,7 +116,7 @@ class ViewPage(Watched):
         return self.page
 
     def assert_only(self, served: Served) -> None:
-        """Check that the page had no errors and asked nobody else."""
+        """Check that the page had no errors and sent requests only to its server."""
         assert self.errors == []
         assert [url for url in self.requests if not url.startswith((served.base, "blob:"))] == []
         assert self.page.evaluate("window.pwned") is None

@@ -1,4 +1,4 @@
-"""Run directories and pilots that somebody made to harm the server: it lists them, refuses them and goes on."""
+"""The server lists hostile run directories and pilots, refuses to open them and goes on."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def refuse_repeated_options(command: click.Command, name: str, args: Sequence[st
     _, rest, order = command.make_parser(ctx).parse_args(list(args))
     options = [parameter for parameter in order if isinstance(parameter, click.Option)]
     if any(option.is_eager for option in options):
-        return  # --help prints its page whatever else is given
+        return  # --help prints its page and ignores other options
     for option in options:
         if options.count(option) > 1 and _takes_one_value(option):
             raise click.UsageError(_message(option, options.count(option)), ctx)

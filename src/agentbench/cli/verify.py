@@ -155,7 +155,7 @@ def _trust(signed_by: str | None) -> Trust | None:
 
 
 def _is_run(folder: Path) -> bool:
-    """Return whether a folder has a file of a run, whatever else was copied into it."""
+    """Return whether a folder has a file of a run, also beside files of a pilot."""
     return any(os.path.lexists(folder / name) for name in ("run.json", "events.jsonl", "attempts.jsonl"))
 
 

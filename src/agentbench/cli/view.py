@@ -60,7 +60,7 @@ def command(
         click.echo("Press Ctrl-C to end the view.", err=True)
     if not server.loopback:
         click.echo(
-            f"warning: others can reach {host}; whoever has this address with its token can use the view, and the "
+            f"warning: other machines can reach {host}; anyone with this address and its token can use the view, and the "
             "connection is not encrypted",
             err=True,
         )

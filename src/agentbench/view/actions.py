@@ -1,4 +1,4 @@
-"""What a person does in the view: answer an operator's question, adjudicate an attempt. Same functions as the commands."""
+"""Actions of a person in the view: answer an operator's question, adjudicate an attempt. The commands call the same functions."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ SCRIPTS = (
 TICK_SEC = 0.2
 """An event on disk is sent at most this much later, plus the time to read it."""
 IDLE_TICK_SEC = 2.0
-"""Pause between looks at a run that nobody writes."""
+"""Pause between looks at a run that no process writes."""
 HEARTBEAT_SEC = 15.0
 MAX_STREAMS = 64
 HEADERS = {

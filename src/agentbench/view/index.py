@@ -1,7 +1,7 @@
 """The list of runs: one short entry per run, read again only when its files have changed.
 
 A scan costs a few `stat` calls per run. Records of new and changed runs are read by one background thread, newest run first, which
-ends when nothing is left to read: a view that nobody looks at does nothing.
+ends when nothing is left to read: a view without an open page does nothing.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Entry:
     state_at: float = 0.0
     """When the state was last read."""
     refused: bool = False
-    """Whether nothing of the run may be opened; `problem` says why."""
+    """True if nothing of the run may be opened; `problem` says why."""
 
     @property
     def study(self) -> str:

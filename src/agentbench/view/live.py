@@ -138,7 +138,7 @@ class RunWatch:
 
     @property
     def ended(self) -> bool:
-        """Whether the run is closed or no process writes it."""
+        """Return whether the run is closed or no process writes it."""
         return (self._chain is not None and self._chain.closed) or self.index.recheck(self.key).state != "running"
 
     def _read_chain(self, entry: Entry) -> list[str]:
@@ -200,7 +200,7 @@ class AttemptFollow:
         return lines[-1][0], "[" + ",".join(event_json(raw, Trace()) for _, raw in lines) + "]"
 
     def ended(self) -> bool:
-        """Whether the attempt is sealed, or nobody writes it any more."""
+        """Return whether the attempt is sealed or no process writes it any more."""
         entry = self.index.recheck(self.key)
         if any(attempt_id == self.attempt_id for attempt_id in _sealed(entry.path)):
             return True

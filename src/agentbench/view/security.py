@@ -133,7 +133,7 @@ class Guard:
         return f"{self.cookie}={self._cookie_value}; HttpOnly; SameSite=Strict; Path=/"
 
     def knows_token(self, query: str) -> bool:
-        """Whether the query of an address contains the token."""
+        """Return whether the query of an address contains the token."""
         given = parse_qs(query).get("token", [""])[0]
         return hmac.compare_digest(given.encode(), self.token.encode())
 

@@ -47,7 +47,7 @@ class RayAb:
         return ("--executor", "ray", "--ray-address", self.cluster.address)
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        """Start `ab` on the cluster and do not wait for it. Its output goes to files: nobody reads it meanwhile."""
+        """Start `ab` on the cluster and do not wait for it. Its output goes to files, because no test reads it meanwhile."""
         with (self.cwd / "stdout").open("w") as stdout, (self.cwd / "stderr").open("w") as stderr:
             return subprocess.Popen(
                 ["env", "--default-signal=INT", *self.line(*arguments, *self.ray)],

@@ -112,7 +112,7 @@ def test_ray_gives_the_records_of_a_local_run_and_no_node_has_a_secret(
         assert verified.code == 0, verified.stdout
     files = {path.relative_to(ray_run) for path in ray_run.rglob("*") if "blobs" not in path.parts}
     assert files == {path.relative_to(local_run) for path in local_run.rglob("*") if "blobs" not in path.parts}
-    # The service repeated the key: it got it from the driver, and nobody else saw it.
+    # The service repeated the key: it got it from the driver, and no node has it.
     kept = b"".join(path.read_bytes() for path in ray_run.rglob("*") if path.is_file())
     assert b"Your key is Bearer [redacted" in kept
     assert KEY.encode() not in kept

@@ -1,4 +1,4 @@
-"""Changes of a finished pilot by somebody who knows its files. Without a signature `ab verify` finds what does not follow from the
+"""Changes of a finished pilot by an attacker who knows its files. Without a signature `ab verify` finds what does not follow from the
 rest; with one it finds every change, also if the attacker computes all digests again.
 """
 

@@ -251,7 +251,7 @@ class AttemptService:
             while (line := lines.get()) is not None:
                 yield line
         finally:
-            # The node disconnected: nobody reads the rest.
+            # The node disconnected and does not read the rest.
             request.cancel.set()
 
     # --- people and originals ---------------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ class AttemptService:
 
 
 class _Upstreams:
-    """What answers the model requests of one attempt, and redacts the values of keys from every response."""
+    """Answers the model requests of one attempt, and redacts the values of keys from every response."""
 
     def __init__(self, row: PlanRow, folder: AttemptFolder, lab: Lab) -> None:
         self._row = row

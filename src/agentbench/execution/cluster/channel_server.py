@@ -228,7 +228,7 @@ class _Server(ThreadingHTTPServer):
         connection, address = super().get_request()
         connection.settimeout(_HANDSHAKE_SEC)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # The handshake happens on the connection's own thread, so that a silent client delays nobody.
+        # The handshake happens on the connection's own thread, so that a silent client delays no other connection.
         return self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
 
     def handle_error(self, request: object, client_address: object) -> None:

@@ -62,7 +62,7 @@ class ClusterNode:
 
 @dataclass(frozen=True, slots=True)
 class NodeTerms:
-    """What the run asks of nodes."""
+    """The requirements of a run for its nodes."""
 
     settings: LabSettings
     requirements: Mapping[str, Address]
@@ -79,7 +79,7 @@ class NodeUnusable(HarnessError):
 
 @dataclass(slots=True)
 class _Start:
-    """Whether and when a node may be started."""
+    """How often a node failed, and when it may be started again."""
 
     running: bool = False
     left: int = MAX_STARTS

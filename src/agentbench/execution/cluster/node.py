@@ -43,7 +43,7 @@ _END_SEC = 4.0
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """What a node needs for a run. There is no secret in it."""
+    """The settings of a run for a node. They contain no secret."""
 
     url: str
     driver_certificate: str

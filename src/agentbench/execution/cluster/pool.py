@@ -26,7 +26,7 @@ class ClusterGone(HarnessError):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What an attempt needs of a node. `key` names the requirements that the node was asked about."""
+    """The requirements of an attempt. `key` names the requirements that the node was asked about."""
 
     key: str
     task_id: str

@@ -1,4 +1,4 @@
-"""What goes over the channel as JSON: model requests, responses and faults, amounts, questions.
+"""The JSON of messages on the channel: model requests, responses and faults, amounts, questions.
 
 Nothing that comes from a node is unpickled.
 """

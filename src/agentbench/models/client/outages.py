@@ -12,7 +12,7 @@ from agentbench.models.faults import ServiceFault
 QUICK_TRIES = 3
 """Failed tries of one request before an outage is announced. Single failures are common and pass."""
 LAPSE_SEC = 600.0
-"""A failure this long after the last one begins a new outage: nobody knows whether the service answered in between."""
+"""A failure this long after the last one begins a new outage: the service may have answered in between."""
 
 
 @dataclass(slots=True)

@@ -34,10 +34,10 @@ class StageDecision:
     removed: tuple[str, ...] = ()
     """Tasks that were removed before."""
     runs: Mapping[str, str] = field(default_factory=dict)
-    """Of an opened stage: run directory of each method."""
+    """Run directory of each method, for an opened stage."""
     workers: int = 0
     launched: int = 0
-    """Of an opened stage or a stop: number of attempts of the pilot that were launched before."""
+    """Number of attempts of the pilot that were launched before, for an opened stage or a stop."""
     screen: str | None = None
     """Digest of the flake screen that an entry is based on."""
     rule: str | None = None

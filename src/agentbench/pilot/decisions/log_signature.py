@@ -1,7 +1,8 @@
-"""The signature of a pilot's logs: decisions and removals as they were when somebody signed them.
+"""The signature of a pilot's logs: decisions and removals as they were when they were signed.
 
-Attempts are signed with their runs, and the plan with its registration. The logs are neither: without their own signature, somebody
-who computes the digests of all lines again could add a removal or reword a reason. A log that only grew since is not altered.
+The signature of a run covers its attempts, and that of the registration covers the plan. Neither covers the logs: without a
+signature of their own, an attacker who recomputes the digests of all lines could add a removal or reword a reason. A log that only
+grew since is not altered.
 """
 
 from __future__ import annotations

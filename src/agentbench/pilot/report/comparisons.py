@@ -34,7 +34,7 @@ class Pair:
     adjusted_p: float | None
     """Adjusted for the number of comparisons (Holm)."""
     sequential: SequentialDecision | None = None
-    """Of the primary comparison: the decision of the registered rule. Its interval and p-value replace the ordinary ones."""
+    """The decision of the registered rule, for the primary comparison. Its interval and p-value replace the ordinary ones."""
 
     @property
     def p_value(self) -> float | None:

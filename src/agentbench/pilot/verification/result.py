@@ -26,7 +26,7 @@ class PilotVerification:
     logs: LogSignatureCheck = field(default_factory=LogSignatureCheck)
     """The signature of decisions and removals."""
     notes: list[str] = field(default_factory=list)
-    """What could not be checked."""
+    """Parts that could not be checked."""
 
     def signature_lines(self) -> list[str]:
         """Describe the signatures of a pilot that verifies, except those of its runs."""

@@ -47,7 +47,7 @@ function readAsk(query) {
   try {
     where = JSON.parse(query.where || "[]").map((one) => ({ column: String(one.column), how: String(one.how), value: String(one.value) }));
   } catch {
-    /* an address that somebody changed */
+    /* the address was edited by hand */
   }
   return {
     group: text("group", "variant"),

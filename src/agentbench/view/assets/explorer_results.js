@@ -21,7 +21,7 @@ function wilson(k, n) {
   return [Math.max(0, centre - half), Math.min(1, centre + half)];
 }
 
-/* `ask` is null for an answer to SQL that somebody wrote; `change` asks again with other values. */
+/* `ask` is null for an answer to SQL of the user; `change` asks again with other values. */
 function drawResult(answer, ask, change) {
   const seconds = `${plural(answer.rows.length, "row")}${answer.truncated ? " (more were cut off)" : ""} in ${secs(answer.seconds)}`;
   const note = h(

@@ -32,7 +32,7 @@ PAGES.run = {
   },
 };
 
-/* Progress, the step of each worker, and the log. Hidden for a run that nobody makes. */
+/* Progress, the step of each worker, and the log. Hidden for a run that is not running. */
 function livePanel(key, still) {
   const panel = h("section", { class: "card", id: "live", hidden: true });
   const log = h("div", { class: "log", id: "log", tabindex: "0", role: "log", "aria-live": "off", "aria-label": "Log" });
