@@ -24,6 +24,7 @@ from agentbench.execution.cluster.wire import (
     fault_json,
     outage_json,
     read_amount,
+    read_question,
     read_request,
 )
 from agentbench.execution.lab import Lab
@@ -36,7 +37,6 @@ from agentbench.models.presets import ModelChoice
 from agentbench.models.sse import SseEvent
 from agentbench.models.upstream import ModelRequest, ModelResponse, Upstream
 from agentbench.record.attempt_folder import AttemptFolder
-from agentbench.tools.operator import Question
 from agentbench.trace.redaction import Redactor
 
 AGENT, JUDGE = "agent", "judge"
@@ -257,8 +257,7 @@ class AttemptService:
     # --- people and originals ---------------------------------------------------------------------------------------------------
 
     def _question(self, exchange: Exchange) -> None:
-        value = exchange.json()
-        question = Question(str(value["rule"]), str(value["detail"]), int(value["alert"]), int(value["deadline_sec"]))
+        question = read_question(exchange.json())
         folder, row = self._folder, self._row
         operator = FileOperator(
             run=folder.run,

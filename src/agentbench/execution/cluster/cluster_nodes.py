@@ -79,7 +79,7 @@ class NodeUnusable(HarnessError):
 
 @dataclass(slots=True)
 class _Start:
-    """How often a node failed, and when it may be started again."""
+    """The remaining starts of a node, and when the next one is due."""
 
     running: bool = False
     left: int = MAX_STARTS

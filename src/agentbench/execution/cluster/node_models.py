@@ -15,7 +15,15 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.execution.cluster.attempt_service import AGENT, JUDGE, PLACE
 from agentbench.execution.cluster.channel_client import ChannelClient
 from agentbench.execution.cluster.node_lab import LabSettings
-from agentbench.execution.cluster.wire import JsonDict, amount_json, read_event, read_fault, read_outage, request_json
+from agentbench.execution.cluster.wire import (
+    JsonDict,
+    amount_json,
+    question_json,
+    read_event,
+    read_fault,
+    read_outage,
+    request_json,
+)
 from agentbench.execution.models import Models, overrides
 from agentbench.execution.plan import PlanRow
 from agentbench.models.client.endpoint import Dialect
@@ -63,19 +71,18 @@ class DriverAccount(Account):
         self, estimate: Amount, *, max_wait_sec: float = MAX_WAIT_SEC, cancelled: Callable[[], bool] = lambda: False
     ) -> Hold:
         deadline = time.monotonic() + max_wait_sec
-        while True:
-            answer = self._send("admit", amount_json(estimate))
-            if answer.get("refused"):
-                raise read_fault(answer["refused"])
-            if "hold" in answer:
-                return _DriverHold(self, int(answer["hold"]))
+        while (hold := self.admit_now(estimate)) is None:
             if time.monotonic() > deadline or cancelled():
                 msg = "requests in flight use up a budget"
                 raise BudgetReached(msg, code=TerminationCode.TOTAL_BUDGET, scope="run")
             time.sleep(_POLL_SEC)
+        return hold
 
     def admit_now(self, estimate: Amount) -> Hold | None:
-        raise NotImplementedError("only the driver admits without waiting")
+        answer = self._send("admit", amount_json(estimate))
+        if answer.get("refused"):
+            raise read_fault(answer["refused"])
+        return _DriverHold(self, int(answer["hold"])) if "hold" in answer else None
 
     def charge(self, component: Component, amount: Amount) -> None:
         self._send("charge", {"component": component, **amount_json(amount)})
@@ -226,15 +233,7 @@ class DriverOperator:
     client: AttemptClient
 
     def ask(self, question: Question) -> Answer | None:
-        answer = self.client.post(
-            "question",
-            {
-                "rule": question.rule,
-                "detail": question.detail,
-                "alert": question.alert,
-                "deadline_sec": question.deadline_sec,
-            },
-        )
+        answer = self.client.post("question", question_json(question))
         if answer.get("interrupted"):
             raise Interrupted("interrupted while waiting for the operator")
         return None if answer["answer"] is None else Answer(*answer["answer"])

@@ -9,6 +9,7 @@ import base64
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from agentbench.core.errors import ModelFault
@@ -19,6 +20,7 @@ from agentbench.models.faults import BudgetReached, ReplayDiverged, ServiceFault
 from agentbench.models.ledger import Amount
 from agentbench.models.sse import SseEvent
 from agentbench.models.upstream import ModelRequest
+from agentbench.tools.operator import Question
 
 JsonDict = dict[str, Any]
 
@@ -65,6 +67,21 @@ def event_json(event: SseEvent) -> JsonDict:
 def read_event(value: JsonDict) -> SseEvent:
     data, name = value["event"]
     return SseEvent(str(data), str(name))
+
+
+def question_json(question: Question) -> JsonDict:
+    return asdict(question)
+
+
+def read_question(value: JsonDict) -> Question:
+    """Raises ValueError, KeyError or TypeError if the value is not a question."""
+    return Question(
+        rule=str(value["rule"]),
+        detail=str(value["detail"]),
+        alert=int(value["alert"]),
+        deadline_sec=int(value["deadline_sec"]),
+        call=str(value["call"]),
+    )
 
 
 def outage_json(since: float, until: float) -> JsonDict:
