@@ -6,7 +6,7 @@ import io
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -108,8 +108,8 @@ def test_forgotten_node_is_dismissed(channel: Channel) -> None:
     client, fingerprint = channel.node()
     assert client.post("/heartbeat", {}) == {"node": fingerprint}
     channel.server.forget(fingerprint)
-    with pytest.raises(ChannelLost):
-        client.post("/heartbeat", {})
+    with suppress(ChannelLost, Dismissed):
+        client.post("/heartbeat", {})  # the open connection is shut down
     with pytest.raises(Dismissed):
         client.post("/heartbeat", {})
 

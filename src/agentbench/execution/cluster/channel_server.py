@@ -37,9 +37,9 @@ class Exchange:
     def __init__(self, handler: _Handler) -> None:
         self._handler = handler
         self.left = int(handler.headers.get("Content-Length") or 0)
+        """Bytes of the body that were not read yet."""
         if self.left < 0:
             raise ValueError("a body of negative length")
-        """Bytes of the body that were not read yet."""
 
     def header(self, name: str) -> str:
         return self._handler.headers.get(name) or ""
@@ -281,7 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _dispatch(self, exchange: Exchange) -> None:
         channel = self.server.channel
         if not channel.is_known(self._node):
-            exchange.reply({"error": "this node does not belong to the run any more"}, 410)
+            self._refuse(exchange, 410, "this node does not belong to the run any more")
             return
         match self.path.strip("/").split("/"):
             case ["heartbeat"]:
@@ -291,14 +291,15 @@ class _Handler(BaseHTTPRequestHandler):
             case ["attempts", attempt_id, operation]:
                 attempt = channel.attempt(attempt_id, self._node)
                 if attempt is None:
-                    exchange.reply({"error": "this attempt is not made by this node any more"}, 410)
+                    self._refuse(exchange, 410, "this attempt is not made by this node any more")
                 else:
                     attempt.handle(operation, exchange)
             case _:
                 raise BadMessage(f"unknown request {self.path}")
 
     def _refuse(self, exchange: Exchange, status: int, why: str) -> None:
-        if exchange.left <= _DRAINED:  # else the connection is closed, possibly before the node has read why
+        # A connection that is closed with an unread body is reset, and the node may never see the response.
+        if exchange.left <= _DRAINED:
             exchange.read(exchange.left)
         exchange.reply({"error": why}, status)
 
