@@ -19,24 +19,21 @@ from agentbench.pilot.design.cost_model import project_costs
 from agentbench.pilot.design.pilot_file import STAGES
 from agentbench.pilot.folder import RUNS
 from agentbench.pilot.report.results import PilotReport
-from agentbench.pilot.report.text import decision_line, headline, pair_sentence, quartiles_text, sequential_sentence
+from agentbench.pilot.report.text import (
+    COST_COLUMNS,
+    RATE_COLUMNS,
+    cost_cells,
+    decision_line,
+    headline,
+    pair_sentence,
+    rate_cells,
+    sequential_sentence,
+)
 from agentbench.reports.html.page import asset, policy_digest, write_page
-from agentbench.reports.number_format import amount, counted, percent, probability, share_interval
+from agentbench.reports.number_format import amount, probability
 from agentbench.reports.sources import open_run
 
 PAGE = "report/index.html"
-RATE_COLUMNS = (
-    "stratum",
-    "method",
-    "tasks",
-    "passed",
-    "invalid",
-    "check errors",
-    "rate",
-    "95% interval",
-    "method of the interval",
-)
-COST_COLUMNS = ("stratum", "method", "attempts", "total", "quartiles", "tokens", "seconds")
 ATTEMPTS = "report/attempts"
 _TONES = {"complete": "pass", "stopped": "fail", "running": "accent", "next": "accent", "waiting": "none"}
 
@@ -140,21 +137,7 @@ def _criteria(criteria: Sequence[Criterion]) -> str:
 
 
 def _results(report: PilotReport) -> Iterable[str]:
-    rates = [
-        (
-            line.stratum,
-            line.method,
-            str(line.tasks),
-            counted(line.proportion),
-            str(line.invalid),
-            str(line.check_errors),
-            percent(line.proportion.share),
-            share_interval(line.proportion.interval),
-            line.proportion.interval.method if line.proportion.interval else "",
-        )
-        for line in report.rates
-    ]
-    yield _card("results", "Rates", _table(RATE_COLUMNS, rates))
+    yield _card("results", "Rates", _table(RATE_COLUMNS, map(rate_cells, report.rates)))
     pairs = [
         (
             f"{pair.b} with {pair.a}{' (primary)' if pair.primary else ''}",
@@ -167,17 +150,7 @@ def _results(report: PilotReport) -> Iterable[str]:
     note = f"<p>Stopping rule of the primary comparison: {_text(report.rule_text)}</p>" if report.rule_text else ""
     note += f"<p>Decision, adjusted for the looks: {_text(sequential)}</p>" if sequential else ""
     yield _card("pairs", "Paired comparisons", note + _table(("B with A", "B − A", "p, Holm"), pairs))
-    costs = [
-        (
-            line.stratum,
-            line.method,
-            str(line.attempts),
-            f"{amount(line.total)} {line.unit}",
-            *map(quartiles_text, (line.cost, line.tokens, line.seconds)),
-        )
-        for line in report.costs
-    ]
-    yield _card("costs", "Recorded costs", _table(COST_COLUMNS, costs))
+    yield _card("costs", "Recorded costs", _table(COST_COLUMNS, map(cost_cells, report.costs)))
 
 
 def _plan(report: PilotReport) -> Iterable[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from agentbench.core.canonical import Json
@@ -28,6 +28,18 @@ from agentbench.reports.paired import comparison_json
 from agentbench.reports.sequential_text import decision_json
 from agentbench.reports.spending import Quartiles
 
+RATE_COLUMNS = (
+    "stratum",
+    "method",
+    "tasks",
+    "passed",
+    "invalid",
+    "check errors",
+    "rate",
+    "95% interval",
+    "method of the interval",
+)
+COST_COLUMNS = ("stratum", "method", "attempts", "total", "quartiles", "tokens", "seconds")
 QUARTILES = ("low", "median", "high")
 CSV_COLUMNS = (
     "stratum", "method", "endpoint", "tasks", "passed", "attempts", "invalid", "check_errors", "rate", "ci_low", "ci_high", "interval",
@@ -95,7 +107,7 @@ def report_markdown(report: PilotReport) -> str:
         "",
         "## Rates",
         "",
-        *_rate_table(report.rates),
+        *_table(RATE_COLUMNS, map(rate_cells, report.rates)),
         "",
         "## Paired comparisons",
         "",
@@ -110,10 +122,7 @@ def report_markdown(report: PilotReport) -> str:
         "",
         "## Costs",
         "",
-        *markdown_table(
-            ("stratum", "method", "attempts", "total", "quartiles", "tokens", "seconds"),
-            [_cost_cells(line) for line in report.costs],
-        ),
+        *_table(COST_COLUMNS, map(cost_cells, report.costs)),
         "",
         f"Recorded costs. {LABEL} is in `cost_projection.csv`.",
         "",
@@ -137,33 +146,24 @@ def report_markdown(report: PilotReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rate_table(lines: Sequence[RateLine]) -> list[str]:
-    return markdown_table(
-        (
-            "stratum",
-            "method",
-            "tasks",
-            "passed",
-            "invalid",
-            "check errors",
-            "rate",
-            "95% interval",
-            "method of the interval",
-        ),
-        [
-            (
-                code(line.stratum),
-                code(line.method),
-                str(line.tasks),
-                counted(line.proportion),
-                str(line.invalid),
-                str(line.check_errors),
-                percent(line.proportion.share),
-                share_interval(line.proportion.interval),
-                line.proportion.interval.method if line.proportion.interval else "",
-            )
-            for line in lines
-        ],
+def _table(columns: Sequence[str], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Return a Markdown table of rows that begin with a stratum and a method."""
+    return markdown_table(columns, [(code(stratum), code(method), *cells) for stratum, method, *cells in rows])
+
+
+def rate_cells(line: RateLine) -> tuple[str, ...]:
+    """Return the cells of `RATE_COLUMNS`."""
+    interval = line.proportion.interval
+    return (
+        line.stratum,
+        line.method,
+        str(line.tasks),
+        counted(line.proportion),
+        str(line.invalid),
+        str(line.check_errors),
+        percent(line.proportion.share),
+        share_interval(interval),
+        interval.method if interval else "",
     )
 
 
@@ -186,13 +186,14 @@ def _pair_cells(pair: Pair) -> tuple[str, ...]:
     return code(pair.a), name, _effect(pair), *p_values, str(pair.tasks)
 
 
-def _cost_cells(line: CostLine) -> tuple[str, ...]:
+def cost_cells(line: CostLine) -> tuple[str, ...]:
+    """Return the cells of `COST_COLUMNS`."""
     quartiles = (line.cost, line.tokens, line.seconds)
     total = f"{amount(line.total)} {line.unit}"
-    return code(line.stratum), code(line.method), str(line.attempts), total, *map(quartiles_text, quartiles)
+    return line.stratum, line.method, str(line.attempts), total, *map(_quartiles_text, quartiles)
 
 
-def quartiles_text(quartiles: Quartiles) -> str:
+def _quartiles_text(quartiles: Quartiles) -> str:
     return " / ".join(map(amount, (quartiles.low, quartiles.median, quartiles.high)))
 
 
