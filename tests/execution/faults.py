@@ -23,6 +23,7 @@ from pathlib import Path
 from agentbench.sandbox.docker import labels, unused_images
 from agentbench.sandbox.docker.engine import find_engine
 from tests.execution.tasks import make_suite
+from tests.sandbox.host_processes import pids_with_argument
 
 AB = (sys.executable, "-m", "agentbench.cli")
 TASKS = 5
@@ -133,14 +134,7 @@ class Campaign:
             self.problems.append(f"{self.alive()} agent processes outlive the harness")
 
     def alive(self) -> int:
-        count = 0
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit():
-                try:
-                    count += self.mark.encode() in (folder / "cmdline").read_bytes().split(b"\0")
-                except OSError:
-                    continue
-        return count
+        return len(pids_with_argument(self.mark))
 
     def check_run(self, out: Path) -> None:
         runs = [path for path in out.iterdir() if (path / "run.json").exists()]

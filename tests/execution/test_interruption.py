@@ -18,6 +18,7 @@ import pytest
 
 from tests.execution.conftest import Ab, Interrupt
 from tests.execution.tasks import make_suite
+from tests.sandbox.host_processes import pids_with_argument
 
 pytestmark = pytest.mark.end_to_end
 
@@ -55,14 +56,7 @@ class Slow:
 
     def asleep(self) -> int:
         """Count the live agents of this run on the whole machine."""
-        count = 0
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit():
-                try:
-                    count += self.mark.encode() in (folder / "cmdline").read_bytes().split(b"\0")
-                except OSError:
-                    continue
-        return count
+        return len(pids_with_argument(self.mark))
 
     @property
     def run(self) -> Path:
@@ -256,20 +250,10 @@ def test_interrupt_during_setup_ends_at_once(ab: Ab, tmp_path: Path, interrupt: 
     file.write_text(file.read_text() + f"setup: {{commands: ['sleep {mark}']}}\n")
     process = ab.start("run", "--suite", "tiny", "--agent", "noop", "--out", tmp_path / "out")
 
-    def asleep() -> bool:
-        lines = []
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit():
-                try:
-                    lines.append((folder / "cmdline").read_bytes())
-                except OSError:
-                    continue
-        return any(mark.encode() in line.split(b"\0") for line in lines)
-
-    wait_for(asleep)
+    wait_for(lambda: bool(pids_with_argument(mark)))
     code, _, err = interrupt(process, signal.SIGTERM)
     assert code == 130, err
-    wait_for(lambda: not asleep())
+    wait_for(lambda: not pids_with_argument(mark))
 
 
 @pytest.mark.req("R-13", "R-10")

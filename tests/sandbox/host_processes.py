@@ -20,6 +20,16 @@ def processes(marker: str) -> list[str]:
     return lines
 
 
+def pids_with_argument(argument: str) -> list[int]:
+    """Return the processes on the host that have exactly this argument."""
+    pids = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if argument.encode() in (folder / "cmdline").read_bytes().split(b"\0"):
+                pids.append(int(folder.name))
+    return pids
+
+
 def until(condition: Callable[[], bool], message: str | Callable[[], str]) -> None:
     """Wait for the condition: processes end a moment after the event that ends them."""
     deadline = time.monotonic() + 300

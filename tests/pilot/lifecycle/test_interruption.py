@@ -8,6 +8,7 @@ import secrets
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from tests.execution.conftest import Ab, Interrupt
 from tests.execution.test_interruption import Slow
 from tests.pilot.studies import PILOT, make_pilot, read_jsonl, records
+from tests.sandbox.host_processes import pids_with_argument
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.req("L-01", "L-03")]
 
@@ -50,13 +52,9 @@ class SlowPilot(Slow):
 
 def wake(slow: SlowPilot) -> None:
     """End the sleeping agents, which then have done nothing."""
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                if slow.mark.encode() in (folder / "cmdline").read_bytes().split(b"\0"):
-                    os.kill(int(folder.name), signal.SIGKILL)
-            except OSError:
-                continue
+    for pid in pids_with_argument(slow.mark):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_killed_stage_continues_in_the_order_of_the_plan(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
