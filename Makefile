@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test check docs bench bench-peers soak soak-ray honest redteam sequential conformance validate-suites wheel clean
 
 help:
-	@echo 'make demo         validate the bundled tasks, run four agents (one cheats), grade and compare them'
+	@echo 'make demo         validate the bundled tasks, run three agents (one cheats), grade and compare them'
 	@echo 'make test         run all tests'
 	@echo 'make check        run ruff, mypy, import-linter and deptry'
 	@echo 'make docs         build the documentation site in build/site'
