@@ -6,7 +6,7 @@ PYTHON_BIN := .venv/bin
 # Without bytecode, every process would compile the harness and its libraries again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check docs bench bench-peers soak soak-ray honest redteam sequential conformance validate-suites wheel clean
+.PHONY: help demo test check docs bench bench-peers soak soak-ray honest redteam sequential conformance validate-suites wheel test-pythons release-check clean
 
 help:
 	@echo 'make demo         validate the bundled tasks, run three agents (one cheats), grade and compare them'
@@ -22,7 +22,9 @@ help:
 	@echo 'make sequential   simulate the error rates and the power of sequential comparisons (about five minutes)'
 	@echo 'make conformance  show each requirement as whole, partly or missing, with its tests'
 	@echo 'make validate-suites  validate every task in tasks/: baseline fails, reference passes, results are stable'
-	@echo 'make wheel        build dist/*.whl'
+	@echo 'make wheel        build the wheel and the sdist in dist/, reproducibly'
+	@echo 'make test-pythons test the wheel with Python 3.11, 3.12 and 3.13: unit tests and gradings in the sandbox'
+	@echo 'make release-check  check everything that a release needs, one line per step; ARGS="build metadata": only these steps'
 
 # Many tests wait for processes, so four workers keep two cores busy. A worker without tests takes some of another's.
 WORKERS ?= 4
@@ -91,6 +93,12 @@ validate-suites:
 wheel:
 	@scripts/bootstrap
 	@scripts/wheel
+
+test-pythons: wheel
+	@scripts/test-pythons $(ARGS)
+
+release-check:
+	@scripts/release-check $(ARGS)
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
