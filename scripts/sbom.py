@@ -49,9 +49,12 @@ def describe(bom: dict[str, Any], core: dict[str, Any], wheel: Path, built: date
 
 
 def commit_time() -> datetime:
-    epoch = os.environ.get("SOURCE_DATE_EPOCH") or subprocess.run(
-        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
-    ).stdout.strip()
+    epoch = (
+        os.environ.get("SOURCE_DATE_EPOCH")
+        or subprocess.run(
+            ["git", "log", "-1", "--format=%ct"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+        ).stdout.strip()
+    )
     return datetime.fromtimestamp(int(epoch), tz=UTC)
 
 

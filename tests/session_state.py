@@ -18,6 +18,8 @@ from agentbench.core.errors import SandboxUnavailable
 from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec
 from agentbench.sandbox.registry import open_backend
 
+ROOT = Path(__file__).parents[1]
+
 
 def session_folder(factory: pytest.TempPathFactory) -> Path:
     """Return the folder that all workers of the session share."""
@@ -40,6 +42,18 @@ def shared_state(factory: pytest.TempPathFactory, name: str) -> Path:
     folder = session_folder(factory)
     once(folder, f"{name}-layer", lambda: link_interpreter_layer(factory, folder / name))
     return folder / name
+
+
+def built_distributions(factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the wheel and the sdist of this checkout, built once per session."""
+    folder = session_folder(factory)
+    once(folder, "dist", lambda: _build_distributions(folder / "dist"))
+    return folder / "dist"
+
+
+def _build_distributions(folder: Path) -> None:
+    done = subprocess.run([ROOT / "scripts" / "wheel", folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def link_interpreter_layer(factory: pytest.TempPathFactory, state: Path) -> None:
