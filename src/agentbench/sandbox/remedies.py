@@ -47,7 +47,9 @@ def start_failure_remedy(message: str, root: Path = Path("/")) -> str:
         return "this host refuses overlay mounts: run `modprobe overlay`; without root, Linux 5.11 or newer is required"
     refused = "permission denied" in text or "operation not permitted" in text
     if any(word in text for word in ("unshare", "uid map", "namespace", "loopback")) or ("mount" in text and refused):
-        options = "--security-opt seccomp=unconfined --security-opt systempaths=unconfined --security-opt apparmor=unconfined"
+        options = (
+            "--security-opt seccomp=unconfined --security-opt systempaths=unconfined --security-opt apparmor=unconfined"
+        )
         in_container = f"if ab runs in a container, start the container with `{options}`"
         return user_namespace_remedy(root) or f"this host refuses new namespaces; {in_container}"
     if "no space left" in text or "cannot allocate memory" in text:
