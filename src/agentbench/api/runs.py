@@ -265,4 +265,4 @@ def _optional(library: str) -> Iterator[None]:
     try:
         yield
     except ImportError:
-        raise InputError(f"{library} is not installed", remedy=TABLES) from None
+        raise InputError(f"{library} is not installed: {TABLES}") from None
