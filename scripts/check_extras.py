@@ -37,10 +37,10 @@ def install(environment: Path, wheel: Path, extra: str = "") -> None:
     requirements = environment.with_suffix(".txt")
     chosen = ["--extra", extra] if extra else []
     export = [uv, "export", "--quiet", "--frozen", "--no-default-groups", "--no-emit-project", "--output-file"]
-    subprocess.run([*export, requirements, *chosen], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*export, str(requirements), *chosen], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, environment], check=True)
-    pip = [uv, "pip", "install", "--quiet", "--python", environment]
-    subprocess.run([*pip, "--require-hashes", "--requirement", requirements], check=True)
+    pip = [uv, "pip", "install", "--quiet", "--python", str(environment)]
+    subprocess.run([*pip, "--require-hashes", "--requirement", str(requirements)], check=True)
     subprocess.run([*pip, "--offline", f"{wheel}[{extra}]" if extra else str(wheel)], check=True)
 
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 
 def locked_dependencies(*options: str) -> dict[str, Any]:
     """Return uv's export of the locked dependencies."""
-    command = [ROOT / "scripts" / "uv", "export", "--quiet", "--frozen", "--no-default-groups"]
+    command = [str(ROOT / "scripts" / "uv"), "export", "--quiet", "--frozen", "--no-default-groups"]
     result = subprocess.run(
         [*command, "--format", "cyclonedx1.5", *options], cwd=ROOT, stdout=subprocess.PIPE, check=True
     )
