@@ -24,9 +24,9 @@ from agentbench.statistics.comparability import (
     join_names,
     seed_deviations,
 )
+from agentbench.statistics.intervals import ALPHA
 from agentbench.statistics.multiple import best_set, bradley_terry, front, holm
 from agentbench.statistics.paired import Comparison, compare, pair
-from agentbench.statistics.power import ALPHA
 from agentbench.statistics.rates import Proportion, endpoint
 from agentbench.statistics.trials import Rate, Trial
 

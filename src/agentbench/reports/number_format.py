@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from agentbench.statistics.intervals import Interval
-from agentbench.statistics.power import ALPHA
+from agentbench.statistics.intervals import ALPHA, Interval
 from agentbench.statistics.rates import Proportion
 
 MAX_DECIMALS = 9

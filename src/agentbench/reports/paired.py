@@ -39,9 +39,8 @@ from agentbench.reports.sources import Side
 from agentbench.reports.stopping import StoppedComparison, stopped_comparison
 from agentbench.reports.summary import interval_json, seals_json
 from agentbench.statistics.comparability import Comparability, compare_identities, join_names
-from agentbench.statistics.intervals import CONFIDENCE, Interval, newcombe_paired
+from agentbench.statistics.intervals import ALPHA, CONFIDENCE, Interval, newcombe_paired
 from agentbench.statistics.paired import Comparison, Method, PairedTask, Pairing, compare, pair
-from agentbench.statistics.power import ALPHA
 from agentbench.statistics.sequential.rules import SequentialDecision, SequentialOutcome
 from agentbench.statistics.trials import Rate
 from agentbench.statistics.undecided_bounds import difference_bounds

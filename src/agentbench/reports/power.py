@@ -8,7 +8,8 @@ from agentbench.core.canonical import Json
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.reports.escape import columns
 from agentbench.reports.number_format import percent, plural
-from agentbench.statistics.power import ALPHA, POWER, Design, Power, deciding_test, sanity, simulate_power
+from agentbench.statistics.intervals import ALPHA
+from agentbench.statistics.power import POWER, Design, Power, deciding_test, sanity, simulate_power
 
 MAX_SIMULATED_TASKS = 40_000_000
 """Simulated task means per design; larger designs get fewer simulations."""

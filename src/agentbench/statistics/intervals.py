@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from agentbench.statistics.distributions import normal_quantile, t_quantile
 
 CONFIDENCE = 0.95
+ALPHA = 0.05
+"""Significance level."""
 MIN_REPOSITORIES = 10
 """Intervals with fewer repositories as clusters are too narrow: their variance is estimated from too few values."""
 

@@ -19,13 +19,14 @@ import numpy as np
 
 from agentbench.statistics.bootstrap import bootstrap_interval
 from agentbench.statistics.intervals import (
+    ALPHA,
     CONFIDENCE,
     MIN_REPOSITORIES,
     Interval,
     mean_interval,
     newcombe_paired,
 )
-from agentbench.statistics.power import ALPHA, Detectable, detectable_mean, detectable_single
+from agentbench.statistics.power import Detectable, detectable_mean, detectable_single
 from agentbench.statistics.trials import Rate, Trial
 
 MAX_INTEGER_WORK = 200_000

@@ -18,9 +18,9 @@ import numpy as np
 
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.statistics.distributions import t_quantile
+from agentbench.statistics.intervals import ALPHA
 from agentbench.statistics.simulated_tests import mid_p_significant, sign_flip_significant
 
-ALPHA = 0.05
 POWER = 0.8
 SIMULATIONS = 2_000
 _STEPS = 200

@@ -8,15 +8,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentbench.core.errors import InputError
 from agentbench.record.naming import ADJUDICATIONS
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.html.detail import Trace, detail, trace_parts
 from agentbench.reports.html.page import page_data
-from agentbench.reports.paired import PairedReport, compare_sides
 from agentbench.reports.sources import Run, open_run, open_sides
 from agentbench.view.index import Entry, signature
+
+if TYPE_CHECKING:
+    from agentbench.reports.paired import PairedReport
 
 MAX_ATTEMPTS = 5_000
 """Attempts of one page; the explorer has all of them."""
@@ -87,6 +90,8 @@ class RunPages:
         key = ("compare", a.key, b.key, _signature(a.path), _signature(b.path))
 
         def make() -> dict[str, object]:
+            from agentbench.reports.paired import compare_sides  # noqa: PLC0415 - needs numpy
+
             side_a, side_b = open_sides(str(a.path), str(b.path))
             runs = [side.run for side in (side_a, side_b) if side.run is not None]
             report = compare_sides(side_a, side_b)

@@ -10,10 +10,7 @@ from pathlib import Path
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError
 from agentbench.core.text import printable
-from agentbench.pilot.decisions.decision_log import read_decisions
 from agentbench.pilot.folder import RUNS
-from agentbench.pilot.report.status import pilot_status, status_json
-from agentbench.pilot.report.text import decision_line
 from agentbench.reports.html.bounded import bounded
 from agentbench.view.index import Entry
 from agentbench.view.roots import Folder
@@ -47,6 +44,10 @@ def _pilot(key: str, folder: Folder, runs: Sequence[Entry]) -> dict[str, Json]:
     }
     if refused := folder.refused or special_file(path):
         return {**named, "problem": f"this pilot is not opened: {refused}"}
+    from agentbench.pilot.decisions.decision_log import read_decisions  # noqa: PLC0415 - needs numpy
+    from agentbench.pilot.report.status import pilot_status, status_json  # noqa: PLC0415 - needs numpy
+    from agentbench.pilot.report.text import decision_line  # noqa: PLC0415 - needs numpy
+
     try:
         status = bounded(status_json(pilot_status(path)), text=1000)
         decisions: list[Json] = [

@@ -1,10 +1,10 @@
-"""Data embedded in the page: runs, one short row per attempt, the comparison, the numbers of the charts."""
+"""Data embedded in the page: runs, one short row per attempt, the numbers of the charts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from agentbench import __version__
 from agentbench.core.canonical import Json
@@ -12,19 +12,17 @@ from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Outcome, Reason, RunStatus
 from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord
-from agentbench.reports.compare import MAX_METHODS, CompareReport
-from agentbench.reports.compare import as_json as compare_json
-from agentbench.reports.gate import GateVerdict
-from agentbench.reports.html.bounded import ByteBudget, bounded, bounded_members
+from agentbench.reports.html.bounded import bounded, bounded_members
 from agentbench.reports.number_format import finite, total
-from agentbench.reports.paired import PairedReport
-from agentbench.reports.paired import as_json as paired_json
 from agentbench.reports.record_rows import Row
-from agentbench.reports.sources import Run, Side
+from agentbench.reports.sources import Run
 from agentbench.reports.summary import Summary
 from agentbench.reports.summary import as_json as summary_json
 from agentbench.reports.summary_markdown import enforced_lines, reproducibility_lines
 from agentbench.verdict.terms import published_rubric
+
+if TYPE_CHECKING:
+    from agentbench.reports.gate import GateVerdict
 
 COLUMNS = (
     "run", "id", "task", "repeat", "kind", "reason", "headline", "why", "gates", "workspace", "judge", "badge", "score", "duration",
@@ -32,9 +30,6 @@ COLUMNS = (
 )  # fmt: skip
 MAX_LISTED = 400
 """Tasks, strata and similar items listed per run."""
-FLIP_BYTES = 2_000_000
-MAX_LINKS = 5
-"""Attempts linked per differing task."""
 _LETTERS = {Outcome.PASS: "p", Outcome.FAIL: "f", Outcome.ERROR: "e"}
 
 
@@ -123,7 +118,7 @@ def page_json(
     summaries: Sequence[Summary],
     attempts: Sequence[Sequence[Json]],
     reviews: dict[str, Json],
-    comparison: dict[str, Json] | None,
+    comparison: Json,
     gate: GateVerdict | None,
 ) -> dict[str, Json]:
     names = names_of(summaries)
@@ -159,51 +154,3 @@ def _weights(summaries: Sequence[Summary], names: Sequence[str]) -> Iterator[dic
             runs[name] = runs.get(name, 0) + 1
     for weights, runs in used.items():
         yield {"weights": dict(weights), "runs": bounded(list(runs), text=120), "tasks": sum(runs.values())}
-
-
-def comparison_json(report: PairedReport, runs: Sequence[Run], index: dict[tuple[str, str], int]) -> dict[str, Json]:
-    """Return the comparison with links to attempts. `index` maps (run folder, attempt id) to a position in the list."""
-    numbers = paired_json(report)
-    numbers.pop("flips")
-    comparison = bounded_members(numbers, text=500, items=MAX_LISTED)
-    flips: list[Json] = [
-        {
-            "task": bounded(flip.task, text=300),
-            "a": flip.mean_a,
-            "b": flip.mean_b,
-            "why_a": bounded(list(flip.headlines_a)[:MAX_LINKS], text=300),
-            "why_b": bounded(list(flip.headlines_b)[:MAX_LINKS], text=300),
-            "attempts_a": _positions(flip.rows_a, report.a, index)[:MAX_LINKS],
-            "attempts_b": _positions(flip.rows_b, report.b, index)[:MAX_LINKS],
-        }
-        for flip in report.flips
-    ]
-    comparison["flips"] = list(takewhile(ByteBudget(FLIP_BYTES).fits, flips))
-    comparison["flipped"] = report.comparison.discordant
-    for key, compared in (("a", report.a), ("b", report.b)):
-        side = comparison[key]
-        if isinstance(side, dict):
-            side.pop("origin")
-            side["run"] = run_position(compared, runs)
-    return comparison
-
-
-def methods_json(report: CompareReport, runs: Sequence[Run]) -> dict[str, Json]:
-    """Return the comparison of several methods, each with the position of its run on the page."""
-    methods = bounded_members(compare_json(report), text=500, items=MAX_METHODS**2)
-    lines = methods["methods"]
-    if isinstance(lines, list):
-        for line, method in zip(lines, report.methods, strict=False):
-            if isinstance(line, dict):
-                line["run"] = run_position(method.side, runs)
-                line.pop("origin")
-    return methods
-
-
-def run_position(side: Side, runs: Sequence[Run]) -> int | None:
-    """Return the position of a side's run on the page; None for a CSV file."""
-    return next((number for number, run in enumerate(runs) if side.run and run.path == side.run.path), None)
-
-
-def _positions(rows: Sequence[Row], side: Side, index: dict[tuple[str, str], int]) -> list[Json]:
-    return [index[key] for row in rows if (key := (str(side.folder), row.attempt_id)) in index]

@@ -12,19 +12,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError, RecordError
 from agentbench.record.schema import AttemptRecord
-from agentbench.reports.compare import CompareReport
-from agentbench.reports.gate import GateVerdict
 from agentbench.reports.html.bounded import ByteBudget
-from agentbench.reports.html.data import attempt_row, comparison_json, methods_json, page_json
+from agentbench.reports.html.data import attempt_row, page_json
 from agentbench.reports.html.detail import Trace, detail, review_json, trace_parts
-from agentbench.reports.paired import PairedReport
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import summarise
+
+if TYPE_CHECKING:
+    from agentbench.reports.compare import CompareReport
+    from agentbench.reports.gate import GateVerdict
+    from agentbench.reports.paired import PairedReport
 
 PAGE = "index.html"
 SIDE = "data"
@@ -96,10 +99,13 @@ def page_data(
             index[str(summary.run.path), row.attempt_id] = position
             if row.needs_review and review_budget.fits(review := review_json(record, summary.run.path)):
                 reviews[str(position)] = review
-    paired = comparison if isinstance(comparison, PairedReport) else None
-    compared = comparison_json(paired, runs, index) if paired else None
-    data = page_json(summaries, attempts, reviews, compared, gate)
-    data["methods"] = methods_json(comparison, runs) if isinstance(comparison, CompareReport) else None
+    compared: dict[str, Json] = {}
+    if comparison is not None:
+        from agentbench.reports.html.comparison import compared_json  # noqa: PLC0415 - needs numpy
+
+        compared = compared_json(comparison, runs, index)
+    data = page_json(summaries, attempts, reviews, compared.get("comparison"), gate)
+    data["methods"] = compared.get("methods")
     data["omitted"] = sum(len(run.rows) for run in runs) - len(attempts)
     return data
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from agentbench.core.canonical import Json
-from agentbench.statistics.intervals import Interval
-from agentbench.statistics.power import ALPHA
+from agentbench.statistics.intervals import ALPHA, Interval
 
 MAX_LOOKS = 50
 """Beyond this, more looks save almost nothing and the boundaries take long to compute."""
