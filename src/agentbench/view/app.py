@@ -15,7 +15,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
@@ -218,10 +218,13 @@ def _post(make: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Endpoint:
 async def _body(request: Request) -> Mapping[str, Json] | Response:
     """Read the body of a request: an object of bounded size."""
     data = b""
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > MAX_BODY:
-            return _error(413, f"expected a body of at most {MAX_BODY} bytes")
+    try:
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > MAX_BODY:
+                return _error(413, f"expected a body of at most {MAX_BODY} bytes")
+    except ClientDisconnect:
+        return _error(408, "the body is not complete")
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,11 +84,12 @@ def open_server(
         timeout_graceful_shutdown=2,
         server_header=False,
         date_header=False,
+        http="h11",
         ws="none",
         proxy_headers=False,
         h11_max_incomplete_event_size=32 * 1024,
     )
-    return ViewServer(guard.url, guard.loopback, _stopping_server(config, view), bound, view)
+    return ViewServer(guard.url, guard.loopback, _server(config, view), bound, view)
 
 
 @contextmanager
@@ -102,11 +104,20 @@ def background_server(server: ViewServer) -> Iterator[ViewServer]:
         thread.join(10)
 
 
-def _stopping_server(config: uvicorn.Config, view: View) -> uvicorn.Server:
-    """Return a server that ends its streams when it is asked to stop, and then does not wait for them."""
+def _server(config: uvicorn.Config, view: View) -> uvicorn.Server:
+    """Return a server that ends stalled connections, and its streams when it is asked to stop."""
     import uvicorn  # noqa: PLC0415 - optional dependency
 
+    from agentbench.view.stalled import StalledConnections  # noqa: PLC0415 - with the rest of the view
+
+    stalled = StalledConnections(MAX_CONNECTIONS)
+
     class Server(uvicorn.Server):
+        async def on_tick(self, counter: int) -> bool:
+            if counter % 10 == 0:  # about once per second
+                stalled.end(self.server_state.connections, time.monotonic())
+            return await super().on_tick(counter)
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             view.stopping = True
             await super().shutdown(sockets)
