@@ -1,6 +1,6 @@
-"""Measure `ab view` over many runs: the first list, an attempt with a long trace, the explorer, live events, memory and idle CPU.
+"""Measure `ab view` over many runs: the first list, an attempt with a long trace, the explorer, live events, frames, memory and idle CPU.
 
-The server runs in a process of its own. First paint is measured in a browser, if one is installed.
+The server runs in a process of its own. First paint and frames are measured in a browser, if one is installed.
 
     python -m bench.view [--runs N] [--attempts N]
 """
@@ -34,6 +34,7 @@ GROUP_BY = "select variant, reason, count(*), avg(passed::int), avg(duration_sec
 IDLE_SEC = 10
 PARALLEL = 200
 LIVE_EVENTS = 600
+FRAME_SEC = 10
 
 
 def write_runs(folder: Path, runs: int, attempts: int) -> None:
@@ -50,7 +51,7 @@ def live_delays(client: httpx.Client, folder: Path) -> list[float]:
     written: dict[str, float] = {}
     delays: list[float] = []
     with LiveRun(folder / "live", PARALLEL) as run:
-        key = next(one for one in client.get("/api/runs").json()["runs"] if one["name"] == "live")["key"]
+        key = _key(client, "live")
 
         def write() -> None:
             for number in range(LIVE_EVENTS):
@@ -73,6 +74,45 @@ def live_delays(client: httpx.Client, folder: Path) -> list[float]:
                     break
         writer.join()
     return sorted(delays)
+
+
+def frame_times(url: str, folder: Path) -> list[float] | None:
+    """Return the seconds between frames of the page of a run, while 200 attempts write 100 events per second.
+
+    The page also scrolls, so that every frame has something to draw.
+    """
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        return None
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - needed only with a browser
+
+    script = """(seconds) => new Promise((done) => {
+      const times = []; const start = performance.now(); let last = start; let n = 0;
+      const frame = (now) => { times.push(now - last); last = now; window.scrollTo(0, (n++ * 7) % 400);
+        if (now - start < seconds * 1000) requestAnimationFrame(frame); else done(times.slice(2)); };
+      requestAnimationFrame((now) => { last = now; requestAnimationFrame(frame); }); })"""
+    with LiveRun(folder / "frames", PARALLEL) as run, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.goto(url)
+        page.goto(url.partition("?")[0] + "#/latest")
+        page.wait_for_selector("#workers .step", timeout=120_000)
+        page.wait_for_function(f"document.querySelectorAll('#workers .step').length === {PARALLEL}", timeout=120_000)
+        ended = threading.Event()
+
+        def write() -> None:
+            number = 0
+            while not ended.wait(0.01):
+                run.step(number % PARALLEL, f"make {number}")
+                number += 1
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        times = page.evaluate(script, FRAME_SEC)
+        ended.set()
+        writer.join()
+        browser.close()
+    return sorted(time / 1000 for time in times)
 
 
 def memory_mb(pid: int) -> float:
@@ -134,13 +174,17 @@ def measure(folder: Path, report: Report, runs: int, attempts: int) -> None:
             delays = live_delays(client, folder)
             report.value(f"event on disk to the client, {PARALLEL} attempts, median", delays[len(delays) // 2], "s")
             report.value("  99th percentile", delays[len(delays) * 99 // 100], "s", most=0.5)
+            frames = frame_times(url, folder)
             run = next(one for one in client.get("/api/runs").json()["runs"] if one["name"] == "long")
             page = client.get(f"/api/run/{run['key']}/page").json()
             attempt = page["attempts"][0][page["columns"].index("id")]
             painted = first_paint(url, f"#/run/{run['key']}/attempt/{attempt}")
-        if painted is None:
-            report.note("no browser: first paint not measured")
+        if painted is None or frames is None:
+            report.note("no browser: first paint and frames not measured")
         else:
+            report.value(f"time of a frame, {PARALLEL} attempts, median", frames[len(frames) // 2], "s")
+            report.value("  99th percentile", frames[len(frames) * 99 // 100], "s", most=0.05)
+            report.value("  longest", frames[-1], "s")
             report.value(f"attempt with {EVENTS} events, first paint", painted[0], "s", most=0.3)
             report.value("  all of its verdict", painted[1], "s")
         time.sleep(1)
@@ -151,6 +195,15 @@ def measure(folder: Path, report: Report, runs: int, attempts: int) -> None:
     finally:
         server.terminate()
         server.wait(30)
+
+
+def _key(client: httpx.Client, name: str) -> str:
+    """Wait until a run is listed, and return its key."""
+    while True:
+        for run in client.get("/api/runs").json()["runs"]:
+            if run["name"] == name:
+                return str(run["key"])
+        time.sleep(0.2)
 
 
 def _timed(action: Callable[[], object]) -> float:

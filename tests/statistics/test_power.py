@@ -57,6 +57,21 @@ def test_effect_with_repeats_matches_simulated_t_test() -> None:
     assert significant == pytest.approx(0.8, abs=0.03)
 
 
+@pytest.mark.parametrize("power", [0.2, 0.5, 0.95])
+def test_effects_of_other_powers_match_exact_and_simulated_power(power: float) -> None:
+    from scipy import stats
+
+    single = detectable_single(10, 10, 60, power=power).effect
+    assert single is not None
+    assert exact_power(single, 21 / 62, 60) == pytest.approx(power, abs=0.06)
+    rng = np.random.default_rng(5)
+    differences = rng.normal(0, 0.3, size=30)
+    mean = detectable_mean(list(differences), power=power).effect
+    assert mean is not None
+    samples = rng.normal(mean, float(np.std(differences, ddof=1)), size=(20_000, 30))
+    assert float((stats.ttest_1samp(samples, 0, axis=1).pvalue < 0.05).mean()) == pytest.approx(power, abs=0.03)
+
+
 @pytest.mark.req("A-04")
 def test_more_tasks_detect_smaller_effects() -> None:
     effects = [detectable_single(n // 10, n // 10, n).effect for n in (50, 100, 400)]

@@ -623,6 +623,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Json]:
         "bootstrap": interval_json(comparison.bootstrap),
         "bootstrap_by_repository": interval_json(comparison.by_repository),
         "minimum_detectable_effect": comparison.detectable.effect if comparison.detectable else None,
+        "power_curve": [list(point) for point in comparison.power_curve()],
         "notes": list(comparison.notes),
     }
 

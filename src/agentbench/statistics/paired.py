@@ -26,7 +26,7 @@ from agentbench.statistics.intervals import (
     mean_interval,
     newcombe_paired,
 )
-from agentbench.statistics.power import Detectable, detectable_mean, detectable_single
+from agentbench.statistics.power import POWER, Detectable, detectable_mean, detectable_single
 from agentbench.statistics.trials import Rate, Trial
 
 MAX_INTEGER_WORK = 200_000
@@ -37,6 +37,8 @@ MIN_DISCORDANT_MID_P = 5
 """With fewer discordant tasks, mid-p cannot reach 0.05 even if all favour one side."""
 MIN_DISCORDANT_EXACT = 6
 """The same limit for the exact and the sign-flip test."""
+CURVE = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""Probabilities of a power curve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,11 @@ class Comparison:
     def p_value(self) -> float | None:
         """The p-value that decides: mid-p with one attempt per task, sign-flip with repeats."""
         return self.mcnemar_mid_p if self.contingency else self.sign_flip
+
+    def power_curve(self) -> list[tuple[float, float]]:
+        """Return pairs (true difference, probability that it would be significant), as far as a difference is possible."""
+        points = ((_detectable(self.pairing.pairs, self.contingency, power).effect, power) for power in CURVE)
+        return [(effect, power) for effect, power in points if effect is not None]
 
     @property
     def discordant(self) -> int:
@@ -238,13 +245,15 @@ def compare(
         bootstrap=bootstrap_interval(list(map(float, differences)), confidence=confidence),
         by_repository=_by_repository(pairs, repositories, confidence),
         repositories=len(_clusters(pairs, repositories)) or None,
-        detectable=(
-            detectable_single(table.only_a, table.only_b, len(pairs))
-            if table
-            else detectable_mean(list(map(float, differences)))
-        ),
+        detectable=_detectable(pairs, table, POWER),
         method=method,
     )
+
+
+def _detectable(pairs: Sequence[PairedTask], table: Contingency | None, power: float) -> Detectable:
+    if table:
+        return detectable_single(table.only_a, table.only_b, len(pairs), power=power)
+    return detectable_mean([float(pair.difference) for pair in pairs], power=power)
 
 
 def _by_repository(

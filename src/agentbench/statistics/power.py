@@ -73,7 +73,8 @@ def detectable_mean(differences: Sequence[float], *, alpha: float = ALPHA, power
     deviation = float(np.std(np.asarray(differences), ddof=1)) if count > 1 else 0.0
     if not deviation:
         return Detectable(None, power, alpha, count)
-    quantiles = t_quantile(1 - alpha, count - 1) + t_quantile(2 * power - 1, count - 1)
+    below = math.copysign(t_quantile(abs(2 * power - 1), count - 1), 2 * power - 1)
+    quantiles = t_quantile(1 - alpha, count - 1) + below
     effect = quantiles * deviation / math.sqrt(count)
     return Detectable(effect if effect <= 1 else None, power, alpha, count)
 

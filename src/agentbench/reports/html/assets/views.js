@@ -1316,10 +1316,29 @@ function comparisonView() {
         c.flips.length ? `${plural(c.flipped, "task")} with different results` + (c.flipped > 24 ? ", showing the 24 largest" : "") : null,
         c.flips.length ? flipsFigure(c.flips) : h("p", { class: "empty" }, "No task differs."),
       ),
-      survivalCard(),
+      powerCard(main),
     ),
     strataCard(c),
     c.flips.length > 0 && flipsCard(c),
+    survivalCard(),
+  );
+}
+/* Effects that this comparison detects, and how reliably. */
+function powerCard(main) {
+  const mde = main.minimum_detectable_effect;
+  if (!main.power_curve.length) return card("Power", null, h("p", { class: "empty" }, "No difference can be detected with these tasks."));
+  return card(
+    "Power",
+    "Probability that a true difference of this size is significant, if as many tasks differ as here (approximation). " +
+      (mde === null ? "No difference reaches 80%." : `80% at ${(mde * 100).toFixed(1)} points.`),
+    lines([{ name: "power", cls: "k1", points: main.power_curve }], {
+      label: "Power by true difference",
+      xlabel: "true difference of the rates, points",
+      ylabel: "power",
+      xformat: (v) => few(v * 100),
+      yformat: (v) => Math.round(v * 100) + "%",
+      ymax: 1,
+    }),
   );
 }
 function flipsCard(c) {
