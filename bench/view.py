@@ -7,6 +7,7 @@ The server runs in a process of its own. First paint and frames are measured in 
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -15,7 +16,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -76,43 +79,64 @@ def live_delays(client: httpx.Client, folder: Path) -> list[float]:
     return sorted(delays)
 
 
-def frame_times(url: str, folder: Path) -> list[float] | None:
-    """Return the seconds between frames of the page of a run, while 200 attempts write 100 events per second.
+@dataclass(frozen=True)
+class Frames:
+    """How smoothly a page of 200 running attempts scrolls."""
 
-    The page also scrolls, so that every frame has something to draw.
-    """
+    still: list[float]
+    """Sorted seconds between frames while no event is written."""
+    live: list[float]
+    """The same while 100 events per second are written."""
+    busy: float
+    """Processor seconds of the page's main thread per second of `live`, less those of `still`."""
+
+
+def frames(url: str, client: httpx.Client, folder: Path) -> Frames | None:
     chromium = shutil.which("chromium")
     if chromium is None:
         return None
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - needed only with a browser
 
     script = """(seconds) => new Promise((done) => {
-      const times = []; const start = performance.now(); let last = start; let n = 0;
-      const frame = (now) => { times.push(now - last); last = now; window.scrollTo(0, (n++ * 7) % 400);
-        if (now - start < seconds * 1000) requestAnimationFrame(frame); else done(times.slice(2)); };
-      requestAnimationFrame((now) => { last = now; requestAnimationFrame(frame); }); })"""
+      const times = []; const start = performance.now(); let last = null;
+      const frame = (now) => { if (last !== null) times.push((now - last) / 1000); last = now;
+        scrollTo(0, (times.length * 7) % 400);
+        if (now - start < seconds * 1000) requestAnimationFrame(frame); else done(times.sort((a, b) => a - b)); };
+      requestAnimationFrame(frame); })"""
     with LiveRun(folder / "frames", PARALLEL) as run, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page()
         page.goto(url)
-        page.goto(url.partition("?")[0] + "#/latest")
-        page.wait_for_selector("#workers .step", timeout=120_000)
-        page.wait_for_function(f"document.querySelectorAll('#workers .step').length === {PARALLEL}", timeout=120_000)
+        page.goto(f"{client.base_url}#/run/{_key(client, 'frames')}")
+        page.locator("#workers .step").nth(PARALLEL - 1).wait_for(timeout=120_000)
+        metrics = page.context.new_cdp_session(page)
+        metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+        def measured() -> tuple[list[float], float]:
+            before = _task_sec(metrics.send("Performance.getMetrics"))
+            times = page.evaluate(script, FRAME_SEC)
+            return times, _task_sec(metrics.send("Performance.getMetrics")) - before
+
+        still, still_sec = measured()
         ended = threading.Event()
 
         def write() -> None:
-            number = 0
-            while not ended.wait(0.01):
+            for number in itertools.count():
+                if ended.wait(0.01):
+                    return
                 run.step(number % PARALLEL, f"make {number}")
-                number += 1
 
         writer = threading.Thread(target=write)
         writer.start()
-        times = page.evaluate(script, FRAME_SEC)
+        live, live_sec = measured()
         ended.set()
         writer.join()
         browser.close()
-    return sorted(time / 1000 for time in times)
+    return Frames(still, live, max(0.0, live_sec - still_sec) / FRAME_SEC)
+
+
+def _task_sec(metrics: dict[str, Any]) -> float:
+    return float(next(one["value"] for one in metrics["metrics"] if one["name"] == "TaskDuration"))
 
 
 def memory_mb(pid: int) -> float:
@@ -174,17 +198,18 @@ def measure(folder: Path, report: Report, runs: int, attempts: int) -> None:
             delays = live_delays(client, folder)
             report.value(f"event on disk to the client, {PARALLEL} attempts, median", delays[len(delays) // 2], "s")
             report.value("  99th percentile", delays[len(delays) * 99 // 100], "s", most=0.5)
-            frames = frame_times(url, folder)
+            smooth = frames(url, client, folder)
             run = next(one for one in client.get("/api/runs").json()["runs"] if one["name"] == "long")
             page = client.get(f"/api/run/{run['key']}/page").json()
             attempt = page["attempts"][0][page["columns"].index("id")]
             painted = first_paint(url, f"#/run/{run['key']}/attempt/{attempt}")
-        if painted is None or frames is None:
+        if painted is None or smooth is None:
             report.note("no browser: first paint and frames not measured")
         else:
-            report.value(f"time of a frame, {PARALLEL} attempts, median", frames[len(frames) // 2], "s")
-            report.value("  99th percentile", frames[len(frames) * 99 // 100], "s", most=0.05)
-            report.value("  longest", frames[-1], "s")
+            for name, times in (("no events", smooth.still), ("100 events per second", smooth.live)):
+                report.value(f"frames of {PARALLEL} attempts, {name}, median", times[len(times) // 2], "s")
+                report.value("  99th percentile", times[len(times) * 99 // 100], "s")
+            report.value("main thread of the page, per second, for the events", smooth.busy, "s", most=0.1)
             report.value(f"attempt with {EVENTS} events, first paint", painted[0], "s", most=0.3)
             report.value("  all of its verdict", painted[1], "s")
         time.sleep(1)

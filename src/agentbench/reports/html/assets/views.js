@@ -22,6 +22,8 @@ const verdictBadge = (verdict) =>
 
 function overview() {
   const many = D.runs.length > 1;
+  if (D.live && !D.runs.some((run) => run.attempts))
+    return h("section", {}, h("h1", { class: "vh" }, "Run"), h("p", { class: "card empty" }, "No attempt has ended yet."));
   return h(
     "div",
     { class: "stack" },
