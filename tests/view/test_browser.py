@@ -85,11 +85,12 @@ def test_attempt_is_adjudicated_and_a_scenario_edited(view_page: ViewPage, tmp_p
         page = view_page.go(served, "#/queue")
         card = page.locator(".review", has_text="median")
         card.get_by_label("incorrect", exact=True).check()
+        card.get_by_label("Minutes of review").fill("2")
         card.get_by_label("Note").fill("loses the last row")
         card.get_by_role("button", name="Record").click()
         expect(page.locator(".review", has_text="median")).to_contain_text("incorrect by")
         (adjudication,) = read_adjudications(served.folder / "a")
-        assert adjudication.note == "loses the last row"
+        assert (adjudication.minutes, adjudication.note) == (2.0, "loses the last row")
         page = view_page.go(served, "#/tasks/mine/scenario")
         page.fill(".scorer-row [data-field=limit]", "-3")
         page.click("#review")

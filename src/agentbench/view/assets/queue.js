@@ -123,7 +123,15 @@ function questionCard(one, done) {
 function adjudicationForm(one, categories, done) {
   const flagged = new Set(one.flagged);
   const truth = (value, words) => h("label", {}, h("input", { type: "radio", name: "truth", value, required: true }), words);
-  const minutes = h("input", { class: "field", name: "minutes", type: "number", min: "0", step: "0.5", value: "5", required: true });
+  const minutes = h("input", {
+    class: "field",
+    name: "minutes",
+    type: "number",
+    min: "0",
+    step: "0.5",
+    placeholder: "needed",
+    required: true,
+  });
   const note = h("input", { class: "field", name: "note", maxlength: "10000", autocomplete: "off" });
   const choice = (kind) =>
     h(

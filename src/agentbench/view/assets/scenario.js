@@ -53,6 +53,28 @@ function scenarioView(scenario) {
     );
   };
   const required = (row) => (row.type === "llm_judge" ? false : (row.required ?? scenario.types[row.type].required));
+  const requiredBox = (row) =>
+    h(
+      "label",
+      { class: "row" },
+      h("input", {
+        type: "checkbox",
+        disabled: locked || row.type === "llm_judge",
+        checked: required(row),
+        "data-field": "required",
+        onchange: (e) => {
+          row.required = e.target.checked;
+          stale();
+        },
+      }),
+      "required",
+    );
+  const remove = (i) => () => {
+    rows.splice(i, 1);
+    stale();
+    draw();
+  };
+  const removeButton = (i) => h("button", { class: "toggle", disabled: locked, onclick: remove(i) }, "Remove");
   const draw = () =>
     list.replaceChildren(
       ...rows.map((row, i) => {
@@ -94,36 +116,15 @@ function scenarioView(scenario) {
               ),
             ),
             type.fields.map((one) => input(row, one)),
-            h(
-              "label",
-              { class: "row" },
-              h("input", {
-                type: "checkbox",
-                disabled: locked || row.type === "llm_judge",
-                checked: required(row),
-                "data-field": "required",
-                onchange: (e) => {
-                  row.required = e.target.checked;
-                  stale();
-                },
-              }),
-              "required",
-            ),
-            h(
-              "button",
-              {
-                class: "toggle",
-                disabled: locked,
-                onclick: () => {
-                  rows.splice(i, 1);
-                  stale();
-                  draw();
-                },
-              },
-              "Remove",
-            ),
           ),
-          h("div", { class: "sub" }, safe(type.about)),
+          h(
+            "div",
+            { class: "row" },
+            h("span", { class: "sub" }, safe(type.about)),
+            h("span", { class: "spacer" }),
+            requiredBox(row),
+            removeButton(i),
+          ),
         );
       }),
     );

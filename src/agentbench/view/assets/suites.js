@@ -45,7 +45,7 @@ function suiteView(suite) {
       h(
         "div",
         { class: "note info" },
-        `${plural(missing, "task")} not validated as they are now: `,
+        missing === 1 ? "1 task is not validated as it is now: " : `${whole(missing)} tasks are not validated as they are now: `,
         h("code", {}, `ab validate-tasks --suite ${safe(suite.name)}`),
         " checks that the baseline fails and the reference passes.",
       ),
@@ -119,7 +119,7 @@ function taskDetails(task) {
       ["audit", auditWords(task.audit)],
     ]),
     h("h3", {}, "Checks"),
-    tableOf(["check", "layer", "", "fail-to-pass", "pass-to-pass", "command"], checks),
+    tableOf(["check", "layer", "role", "fail-to-pass", "pass-to-pass", "command"], checks),
     h("h3", {}, "Attempts"),
     rates.length
       ? tableOf(["method", "result", "not counted", "mean time", ""], rates)

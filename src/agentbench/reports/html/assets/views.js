@@ -1333,7 +1333,7 @@ function powerCard(main) {
     "Power",
     "Probability that a true difference of this size is significant, if as many tasks differ as here (approximation). " +
       (mde === null ? "No difference reaches 80%." : `80% at ${(mde * 100).toFixed(1)} points.`),
-    lines([{ name: "power", cls: "k1", points: main.power_curve }], {
+    lines([{ name: "power", cls: "k2", points: main.power_curve }], {
       label: "Power by true difference",
       xlabel: "true difference of the rates, points",
       ylabel: "power",
