@@ -411,6 +411,15 @@ function scorersCard(record) {
   );
 }
 
+const factBadge = (verdict) =>
+  badge(
+    /^(true|supported|verified|pass|correct|yes)/i.test(verdict)
+      ? "pass"
+      : /^(false|refuted|contradicted|fail|incorrect|no)/i.test(verdict)
+        ? "fail"
+        : "none",
+    verdict,
+  );
 function judgeCard(judge) {
   if (!judge) return null;
   const tile = (name, value) =>
@@ -436,42 +445,10 @@ function judgeCard(judge) {
       ),
       judge.failure_mode && h("div", { class: "row" }, h("span", { class: "dim" }, "failure mode"), badge("fail", judge.failure_mode)),
       judge.facts.length > 0 &&
-        h(
-          "table",
+        tableOf(
+          [["claim", "name"], "verdict", ["evidence", "name"]],
+          judge.facts.map((fact) => [safe(fact.claim), factBadge(fact.verdict), safe(fact.evidence)]),
           { id: "facts" },
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              ["claim", "verdict", "evidence"].map((x) => h("th", { scope: "col" }, x)),
-            ),
-          ),
-          h(
-            "tbody",
-            {},
-            judge.facts.map((fact) =>
-              h(
-                "tr",
-                {},
-                h("td", { class: "name" }, safe(fact.claim)),
-                h(
-                  "td",
-                  {},
-                  badge(
-                    /^(true|supported|verified|pass|correct|yes)/i.test(fact.verdict)
-                      ? "pass"
-                      : /^(false|refuted|contradicted|fail|incorrect|no)/i.test(fact.verdict)
-                        ? "fail"
-                        : "none",
-                    fact.verdict,
-                  ),
-                ),
-                h("td", { class: "name" }, safe(fact.evidence)),
-              ),
-            ),
-          ),
         ),
       judge.reasoning && h("pre", {}, safe(judge.reasoning)),
       h("div", { class: "sub" }, `${safe(judge.model)} · scored ${safe(judge.scored_at)}`),

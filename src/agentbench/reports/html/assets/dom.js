@@ -64,17 +64,14 @@ const facts = (pairs) =>
       .filter(([, v]) => v !== null && v !== undefined && v !== "")
       .map(([k, v]) => [h("dt", {}, k), h("dd", {}, v instanceof Node ? v : safe(v))]),
   );
-/* A table: words for the columns, and rows of cells. A number is a cell of digits; a cell may be a whole <td>. */
+/* A table. A column is its words, or [words, class of its cells]; "r" aligns numbers at the right. A cell may be a whole <td>. */
 function tableOf(columns, rows, attributes = {}) {
-  const cell = (value) =>
-    value instanceof HTMLTableCellElement ? value : h("td", { class: typeof value === "number" ? "num" : null }, value);
-  const head = h(
-    "tr",
-    {},
-    columns.map((words) => h("th", { scope: "col" }, words)),
-  );
-  const body = rows.map((cells) => h("tr", {}, cells.map(cell)));
-  return h("div", { class: "scroll" }, h("table", attributes, h("thead", {}, head), h("tbody", {}, body)));
+  const specs = columns.filter(Boolean).map((column) => (Array.isArray(column) ? column : [column]));
+  const head = specs.map(([words, kind]) => h("th", { scope: "col", class: kind === "r" ? "r" : null }, words));
+  const cell = (value, i) =>
+    value instanceof HTMLTableCellElement ? value : h("td", { class: specs[i][1] || (typeof value === "number" ? "num" : null) }, value);
+  const row = (cells) => h("tr", {}, cells.filter((value) => value !== false).map(cell));
+  return h("div", { class: "scroll" }, h("table", attributes, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows.map(row))));
 }
 const say = (text) => {
   byId("say").textContent = text;

@@ -127,41 +127,17 @@ function ratesCard() {
     "Rates with 95% confidence intervals",
     "Contract: all four gates pass. Acceptance: all mandatory checks pass. The denominators differ.",
     forest(rows, { low: 0, high: 1, label: "Rates with confidence intervals", format: (v) => Math.round(v * 100) + "%" }),
-    h(
-      "div",
-      { class: "scroll" },
-      h(
-        "table",
-        {},
+    tableOf(
+      [["run", "name"], ["contract", "num"], ["acceptance", "num"], ["acceptance errors", "num"], ["invalid", "num"], "bounds"],
+      D.runs.map((run) => [
+        safe(run.name),
+        ...["contract", "acceptance", "acceptance_error", "invalid"].map((key) => `${run.rates[key].count} of ${run.rates[key].total}`),
         h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["run", "contract", "acceptance", "acceptance errors", "invalid", "bounds"].map((x) => h("th", {}, x)),
-          ),
+          "td",
+          { class: "num", title: "share of all attempts if every undecided one fails, and if every one passes" },
+          run.undecided.attempts ? `${pct(run.undecided.worst)} to ${pct(run.undecided.best)}` : "–",
         ),
-        h(
-          "tbody",
-          {},
-          D.runs.map((run) =>
-            h(
-              "tr",
-              {},
-              h("td", { class: "name" }, safe(run.name)),
-              ["contract", "acceptance", "acceptance_error", "invalid"].map((key) =>
-                h("td", { class: "num" }, `${run.rates[key].count} of ${run.rates[key].total}`),
-              ),
-              h(
-                "td",
-                { class: "num", title: "share of all attempts if every undecided one fails, and if every one passes" },
-                run.undecided.attempts ? `${pct(run.undecided.worst)} to ${pct(run.undecided.best)}` : "–",
-              ),
-            ),
-          ),
-        ),
-      ),
+      ]),
     ),
   );
 }
@@ -297,40 +273,10 @@ function timeCard() {
   return card(
     "Time by outcome",
     "Duration of an attempt.",
-    h(
-      "div",
-      { class: "scroll" },
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["run", "outcome"].map((x) => h("th", {}, x)),
-            ["attempts", "median", "90th percentile", "longest"].map((x) => h("th", { class: "r" }, x)),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          D.runs.flatMap((run) =>
-            run.times.map((one) =>
-              h(
-                "tr",
-                {},
-                h("td", { class: "name" }, safe(run.name)),
-                h("td", {}, one.outcome),
-                h("td", { class: "r" }, one.attempts),
-                h("td", { class: "r" }, secs(one.median_sec)),
-                h("td", { class: "r" }, secs(one.p90_sec)),
-                h("td", { class: "r" }, secs(one.longest_sec)),
-              ),
-            ),
-          ),
-        ),
+    tableOf(
+      [["run", "name"], "outcome", ["attempts", "r"], ["median", "r"], ["90th percentile", "r"], ["longest", "r"]],
+      D.runs.flatMap((run) =>
+        run.times.map((one) => [safe(run.name), one.outcome, one.attempts, secs(one.median_sec), secs(one.p90_sec), secs(one.longest_sec)]),
       ),
     ),
   );
@@ -341,40 +287,21 @@ function costCard() {
   return card(
     "Cost",
     same ? `Unit: ${safe([...units][0])}.` : "Different units are not added.",
-    h(
-      "div",
-      { class: "scroll" },
-      h(
-        "table",
-        { class: "tight" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            h("th", {}, "run"),
-            !same && h("th", {}, "unit"),
-            ["model", "execution", "human", "overhead", "judge", "total", "per pass", "tokens"].map((x) => h("th", { class: "r" }, x)),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          D.runs.flatMap((run) =>
-            run.cost.map((one) =>
-              h(
-                "tr",
-                {},
-                h("td", { class: "name" }, safe(run.name)),
-                !same && h("td", { class: "dim" }, safe(one.unit)),
-                ["lm", "exec", "human", "overhead", "judge", "total", "per_pass"].map((key) => h("td", { class: "r" }, few(one[key]))),
-                h("td", { class: "r" }, whole(run.tokens)),
-              ),
-            ),
-          ),
-        ),
+    tableOf(
+      [
+        ["run", "name"],
+        !same && ["unit", "dim"],
+        ...["model", "execution", "human", "overhead", "judge", "total", "per pass", "tokens"].map((words) => [words, "r"]),
+      ],
+      D.runs.flatMap((run) =>
+        run.cost.map((one) => [
+          safe(run.name),
+          !same && safe(one.unit),
+          ...["lm", "exec", "human", "overhead", "judge", "total", "per_pass"].map((key) => few(one[key])),
+          whole(run.tokens),
+        ]),
       ),
+      { class: "tight" },
     ),
   );
 }
@@ -384,38 +311,10 @@ function phaseCard() {
   return card(
     "Cost by phase",
     over ? `${plural(over, "attempt")} cost more than the cap.` : "No attempt cost more than its cap.",
-    h(
-      "div",
-      { class: "scroll" },
-      h(
-        "table",
-        { class: "tight" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["run", "unit"].map((x) => h("th", {}, x)),
-            names.map((x) => h("th", { class: "r" }, x)),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          D.runs.flatMap((run) =>
-            run.cost.map((one) =>
-              h(
-                "tr",
-                {},
-                h("td", { class: "name" }, safe(run.name)),
-                h("td", { class: "dim" }, safe(one.unit)),
-                names.map((key) => h("td", { class: "r" }, few(one.phases[key] || 0))),
-              ),
-            ),
-          ),
-        ),
-      ),
+    tableOf(
+      [["run", "name"], ["unit", "dim"], ...names.map((name) => [name, "r"])],
+      D.runs.flatMap((run) => run.cost.map((one) => [safe(run.name), safe(one.unit), ...names.map((key) => few(one.phases[key] || 0))])),
+      { class: "tight" },
     ),
   );
 }
@@ -430,43 +329,21 @@ function distributionCard() {
       "details",
       { class: "more", open: rows.length <= 12 },
       h("summary", {}, plural(rows.length, "row")),
-      h(
-        "div",
-        { class: "scroll" },
-        h(
-          "table",
-          { class: "tight" },
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              ["run", "stratum", "value", "outcome"].map((x) => h("th", {}, x)),
-              ["attempts", "cost", "tokens", "time"].map((x) => h("th", { class: "r" }, x)),
-            ),
-          ),
-          h(
-            "tbody",
-            {},
-            D.runs.flatMap((run) =>
-              run.distributions.map((one) =>
-                h(
-                  "tr",
-                  {},
-                  h("td", { class: "name" }, safe(run.name)),
-                  h("td", {}, safe(one.dimension)),
-                  h("td", {}, safe(one.value)),
-                  h("td", {}, one.outcome),
-                  h("td", { class: "r" }, one.attempts),
-                  h("td", { class: "r" }, `${range(one.cost, few)} ${safe(one.unit)}`),
-                  h("td", { class: "r" }, range(one.tokens, few)),
-                  h("td", { class: "r" }, range(one.seconds, secs)),
-                ),
-              ),
-            ),
-          ),
+      tableOf(
+        [["run", "name"], "stratum", "value", "outcome", ...["attempts", "cost", "tokens", "time"].map((words) => [words, "r"])],
+        D.runs.flatMap((run) =>
+          run.distributions.map((one) => [
+            safe(run.name),
+            safe(one.dimension),
+            safe(one.value),
+            one.outcome,
+            one.attempts,
+            `${range(one.cost, few)} ${safe(one.unit)}`,
+            range(one.tokens, few),
+            range(one.seconds, secs),
+          ]),
         ),
+        { class: "tight" },
       ),
     ),
   );
@@ -563,33 +440,15 @@ function detailsOfRun(run, many) {
       h(
         "div",
         { class: "inset" },
-        h(
-          "table",
-          {},
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              ["stratum", "value", "tasks", "contract rate", "95% CI"].map((x) => h("th", {}, x)),
-            ),
-          ),
-          h(
-            "tbody",
-            {},
-            run.strata.map((one) =>
-              h(
-                "tr",
-                {},
-                h("td", {}, safe(one.dimension)),
-                h("td", {}, safe(one.value)),
-                h("td", {}, one.tasks),
-                h("td", {}, `${one.contract.count} of ${one.contract.total} (${pct(one.contract.share)})`),
-                h("td", {}, one.contract.interval ? `${pct(one.contract.interval.low)} to ${pct(one.contract.interval.high)}` : "–"),
-              ),
-            ),
-          ),
+        tableOf(
+          ["stratum", "value", "tasks", "contract rate", "95% CI"],
+          run.strata.map((one) => [
+            safe(one.dimension),
+            safe(one.value),
+            one.tasks,
+            `${one.contract.count} of ${one.contract.total} (${pct(one.contract.share)})`,
+            one.contract.interval ? `${pct(one.contract.interval.low)} to ${pct(one.contract.interval.high)}` : "–",
+          ]),
         ),
       ),
     );
@@ -602,25 +461,9 @@ function detailsOfRun(run, many) {
       h(
         "div",
         { class: "inset" },
-        h(
-          "table",
-          {},
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              ["k", "at least one of k passes", "all k pass", "tasks"].map((x) => h("th", {}, x)),
-            ),
-          ),
-          h(
-            "tbody",
-            {},
-            run.pass_k.map((one) =>
-              h("tr", {}, h("td", {}, one.k), h("td", {}, pct(one.pass_at_k)), h("td", {}, pct(one.pass_hat_k)), h("td", {}, one.tasks)),
-            ),
-          ),
+        tableOf(
+          ["k", "at least one of k passes", "all k pass", "tasks"],
+          run.pass_k.map((one) => [one.k, pct(one.pass_at_k), pct(one.pass_hat_k), one.tasks]),
         ),
       ),
     );
@@ -633,35 +476,15 @@ function detailsOfRun(run, many) {
       h(
         "div",
         { class: "inset" },
-        h(
-          "table",
-          {},
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              ["category", "false positives of flagged", "correct but rejected", "false negatives of actual", "defect but passed"].map(
-                (x) => h("th", {}, x),
-              ),
-            ),
-          ),
-          h(
-            "tbody",
-            {},
-            run.truth.map((one) =>
-              h(
-                "tr",
-                {},
-                h("td", {}, safe(one.category)),
-                h("td", {}, `${one.false_positive.count} of ${one.false_positive.total}`),
-                h("td", {}, one.correct_rejected),
-                h("td", {}, `${one.false_negative.count} of ${one.false_negative.total}`),
-                h("td", {}, one.defects_passed),
-              ),
-            ),
-          ),
+        tableOf(
+          ["category", "false positives of flagged", "correct but rejected", "false negatives of actual", "defect but passed"],
+          run.truth.map((one) => [
+            safe(one.category),
+            `${one.false_positive.count} of ${one.false_positive.total}`,
+            one.correct_rejected,
+            `${one.false_negative.count} of ${one.false_negative.total}`,
+            one.defects_passed,
+          ]),
         ),
       ),
     );
@@ -1028,50 +851,23 @@ function leaderboardView() {
     card(
       `Leaderboard (${m.rate} rate)`,
       "The best set has every method that no other method beats significantly.",
-      h(
-        "div",
-        { class: "scroll" },
-        h(
-          "table",
-          {},
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              [
-                "method",
-                "rate",
-                "attempts",
-                `cost per attempt${m.cost_unit ? ` (${safe(m.cost_unit)})` : ""}`,
-                "best set",
-                ...(strengths ? ["strength"] : []),
-              ].map((x) => h("th", { scope: "col" }, x)),
-            ),
-          ),
-          h(
-            "tbody",
-            {},
-            m.methods.map((one, i) =>
-              h(
-                "tr",
-                {},
-                h("td", { class: "name" }, h("span", { class: "legend" }, h("span", {}, h("i", { class: "k" + (i % 6) }), safe(one.name)))),
-                h("td", { class: "num" }, pct(one.rate.share)),
-                h("td", { class: "num" }, `${one.rate.count} of ${one.rate.total}`),
-                h("td", { class: "num" }, one.cost_per_attempt === null ? "unknown" : few(one.cost_per_attempt)),
-                h("td", {}, best.has(one.name) ? "yes" : ""),
-                strengths &&
-                  h(
-                    "td",
-                    { class: "num" },
-                    one.strength === null ? "–" : (one.strength >= 0 ? "+" : "−") + Math.abs(one.strength).toFixed(2),
-                  ),
-              ),
-            ),
-          ),
-        ),
+      tableOf(
+        [
+          ["method", "name"],
+          ["rate", "num"],
+          ["attempts", "num"],
+          [`cost per attempt${m.cost_unit ? ` (${safe(m.cost_unit)})` : ""}`, "num"],
+          "best set",
+          strengths && ["strength", "num"],
+        ],
+        m.methods.map((one, i) => [
+          h("span", { class: "legend" }, h("span", {}, h("i", { class: "k" + (i % 6) }), safe(one.name))),
+          pct(one.rate.share),
+          `${one.rate.count} of ${one.rate.total}`,
+          one.cost_per_attempt === null ? "unknown" : few(one.cost_per_attempt),
+          best.has(one.name) ? "yes" : "",
+          strengths && (one.strength === null ? "–" : (one.strength >= 0 ? "+" : "−") + Math.abs(one.strength).toFixed(2)),
+        ]),
       ),
     ),
     h(
@@ -1096,35 +892,9 @@ function leaderboardView() {
     card(
       "Pairwise differences",
       `Row minus column in points, on ${plural(m.tasks.length, "task")}; p-values adjusted by Holm's method, bold is significant.`,
-      h(
-        "div",
-        { class: "scroll" },
-        h(
-          "table",
-          {},
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              h("th", {}),
-              names.map((name) => h("th", { scope: "col" }, safe(name))),
-            ),
-          ),
-          h(
-            "tbody",
-            {},
-            names.map((row) =>
-              h(
-                "tr",
-                {},
-                h("th", { scope: "row" }, safe(row)),
-                names.map((column) => cell(row, column)),
-              ),
-            ),
-          ),
-        ),
+      tableOf(
+        ["", ...names.map(safe)],
+        names.map((row) => [h("th", { scope: "row" }, safe(row)), ...names.map((column) => cell(row, column))]),
       ),
     ),
   );
@@ -1357,48 +1127,27 @@ function flipsCard(c) {
           )
       : safe(flip[whys].join(", ") || "–");
   const diffs = (flip) =>
-    flip.attempts_a.length > 0 &&
-    flip.attempts_b.length > 0 &&
-    h(
-      "button",
-      { class: "toggle", "aria-label": "diffs of " + safe(flip.task), onclick: (e) => bothDiffs(e.target.closest("tr"), flip) },
-      "Diffs",
-    );
+    flip.attempts_a.length > 0 && flip.attempts_b.length > 0
+      ? h(
+          "button",
+          { class: "toggle", "aria-label": "diffs of " + safe(flip.task), onclick: (e) => bothDiffs(e.target.closest("tr"), flip) },
+          "Diffs",
+        )
+      : "";
   const rows = c.flips
     .slice(0, 300)
-    .map((flip) =>
-      h(
-        "tr",
-        {},
-        h("td", { class: "name" }, safe(flip.task)),
-        h("td", { class: "num", style: { "white-space": "nowrap" } }, `${Math.round(flip.a * 100)}% → ${Math.round(flip.b * 100)}%`),
-        h("td", {}, side(flip, "attempts_a", "why_a")),
-        h("td", {}, side(flip, "attempts_b", "why_b")),
-        h("td", {}, diffs(flip)),
-      ),
-    );
+    .map((flip) => [
+      safe(flip.task),
+      `${Math.round(flip.a * 100)}% → ${Math.round(flip.b * 100)}%`,
+      side(flip, "attempts_a", "why_a"),
+      side(flip, "attempts_b", "why_b"),
+      diffs(flip),
+    ]);
   const more = c.flipped > 300 ? ` Showing the 300 largest of ${whole(c.flipped)}; use --format csv for all.` : "";
   return card(
     "Tasks that differ",
     "Links lead to the attempts; Diffs shows both patches side by side." + more,
-    h(
-      "div",
-      { class: "scroll" },
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["task", "A → B", "A", "B", "patches"].map((x) => h("th", { scope: "col" }, x)),
-          ),
-        ),
-        h("tbody", {}, rows),
-      ),
-    ),
+    tableOf([["task", "name"], ["A → B", "num"], "A", "B", "patches"], rows),
   );
 }
 /* Effect in each stratum: descriptive, because a comparison is powered for all tasks together. */
@@ -1411,45 +1160,16 @@ function strataCard(c) {
   return card(
     "Effect by stratum",
     "Descriptive: rates of A and B in each stratum, not adjusted for the number of strata.",
-    h(
-      "div",
-      { class: "scroll" },
-      h(
-        "table",
-        { id: "strata" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["stratum", "value", "tasks", "A", "B", "B − A"].map((x) => h("th", { scope: "col" }, x)),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          rows.map(([one, other]) =>
-            h(
-              "tr",
-              {},
-              h("td", {}, safe(one.dimension)),
-              h("td", {}, safe(one.value)),
-              h("td", { class: "num" }, one.tasks),
-              [one, other].map((side) =>
-                h("td", { class: "num" }, `${side.contract.count} of ${side.contract.total} (${pct(side.contract.share)})`),
-              ),
-              h(
-                "td",
-                { class: "num" },
-                one.contract.share === null || other.contract.share === null
-                  ? "–"
-                  : pts(other.contract.share - one.contract.share) + " points",
-              ),
-            ),
-          ),
-        ),
-      ),
+    tableOf(
+      ["stratum", "value", "tasks", ["A", "num"], ["B", "num"], ["B − A", "num"]],
+      rows.map(([one, other]) => [
+        safe(one.dimension),
+        safe(one.value),
+        one.tasks,
+        ...[one, other].map((side) => `${side.contract.count} of ${side.contract.total} (${pct(side.contract.share)})`),
+        one.contract.share === null || other.contract.share === null ? "–" : pts(other.contract.share - one.contract.share) + " points",
+      ]),
+      { id: "strata" },
     ),
   );
 }
