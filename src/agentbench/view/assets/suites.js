@@ -19,7 +19,7 @@ function suitesView(answer) {
     h("a", { href: suiteAddress(one.name), class: "strong" }, safe(one.name)),
     one.tasks,
     one.attempted,
-    h("a", { href: suiteAddress(one.name) + "/scenario" }, "scorers"),
+    h("a", { href: suiteAddress(one.name) + "/scenario" }, "edit the scorers"),
   ]);
   return h(
     "div",

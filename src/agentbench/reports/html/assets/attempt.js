@@ -468,6 +468,7 @@ function diffTab(diff, record) {
       files.push({ name: line.startsWith("diff --git ") ? line.slice(11).replace(/^a\/(.*) b\/.*$/, "$1") : "patch", lines: [] });
     files[files.length - 1].lines.push(line);
   }
+  for (const file of files) file.lines = withoutNames(file.lines);
   let budget = MAX_LINES;
   const out = files.map((file, n) => {
     const plus = file.lines.filter((l) => l.startsWith("+") && !l.startsWith("+++")).length,
@@ -508,6 +509,11 @@ function diffTab(diff, record) {
       ),
     out,
   );
+}
+/* The lines of a file without those that only name it: its title does. */
+function withoutNames(lines) {
+  const first = lines.findIndex((line) => line.startsWith("@@"));
+  return lines.filter((line, i) => i >= first || !/^(diff --git|index|---|\+\+\+) /.test(line));
 }
 function diffTable(lines, name = "") {
   const body = h("tbody", {}),

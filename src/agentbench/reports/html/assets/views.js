@@ -138,6 +138,7 @@ function ratesCard() {
           run.undecided.attempts ? `${pct(run.undecided.worst)} to ${pct(run.undecided.best)}` : "–",
         ),
       ]),
+      { class: "tight" },
     ),
   );
 }
