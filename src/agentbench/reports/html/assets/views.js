@@ -1167,7 +1167,7 @@ function strataCard(c) {
         safe(one.dimension),
         safe(one.value),
         one.tasks,
-        ...[one, other].map((side) => `${side.contract.count} of ${side.contract.total} (${pct(side.contract.share)})`),
+        ...[one, other].map(({ contract }) => (contract.total ? `${contract.count} of ${contract.total} (${pct(contract.share)})` : "–")),
         one.contract.share === null || other.contract.share === null ? "–" : pts(other.contract.share - one.contract.share) + " points",
       ]),
       { id: "strata" },
