@@ -20,6 +20,7 @@ from agentbench.execution.operator import read_answer
 from agentbench.execution.task_results import keep_result
 from agentbench.execution.validation import audit_json
 from agentbench.reports.adjudications import read_adjudications
+from agentbench.reports.record_rows import read_rows
 from agentbench.view.explorer import Explorer
 from agentbench.view.index import Entry, RunIndex
 from agentbench.view.roots import Roots
@@ -118,6 +119,19 @@ def test_query_is_bounded_in_time_memory_and_rows() -> None:
     assert answer.truncated
     # It still answers afterwards.
     assert explorer.ask("select count(*) from attempts").rows == ((0,),)
+    explorer.close()
+
+
+def test_attempts_of_a_run_are_replaced_with_what_the_run_shares(tmp_path: Path) -> None:
+    explorer = Explorer()
+    rows = read_rows(write_runs(tmp_path) / "b").finals
+    shared = "select run, suite, count(*) from attempts group by all"
+    explorer.put("k", tmp_path / "b", {"suite": "old"}, rows)
+    assert explorer.ask(shared).rows == (("b", "old", 6),)
+    explorer.put("k", tmp_path / "b", {"suite": "new"}, rows[:2])
+    assert explorer.ask(shared).rows == (("b", "new", 2),)
+    explorer.remove("k")
+    assert explorer.ask(shared).rows == ()
     explorer.close()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import tempfile
 import threading
 import time
@@ -34,8 +35,9 @@ MAX_SQL = 20_000
 MAX_CELL = 2_000
 EXPORTS = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet"}
 
-COLUMNS = {
-    "run_key": "VARCHAR", "run": "VARCHAR", "suite": "VARCHAR", "started_at": "VARCHAR", "attempt_id": "VARCHAR", "task": "VARCHAR",
+_RUN_COLUMNS = {"run_key": "VARCHAR", "run": "VARCHAR", "suite": "VARCHAR", "started_at": "VARCHAR"}
+_OWN_COLUMNS = {
+    "attempt_id": "VARCHAR", "task": "VARCHAR",
     "repeat": "INTEGER", "variant": "VARCHAR", "agent": "VARCHAR", "model": "VARCHAR", "status": "VARCHAR", "passed": "BOOLEAN",
     "counted": "BOOLEAN", "reason": "VARCHAR", "invalid_cause": "VARCHAR", "attribution": "VARCHAR", "badge": "VARCHAR",
     "needs_review": "BOOLEAN", "scorers": "VARCHAR", "judge": "VARCHAR", "g1": "VARCHAR", "g2": "VARCHAR", "g3": "VARCHAR", "g4": "VARCHAR",
@@ -44,8 +46,21 @@ COLUMNS = {
     "f2p_passed": "INTEGER", "f2p_total": "INTEGER", "p2p_kept": "INTEGER", "p2p_total": "INTEGER", "assurance": "VARCHAR",
     "ending": "VARCHAR", "harness_version": "VARCHAR",
 }  # fmt: skip
+COLUMNS = {**_RUN_COLUMNS, **_OWN_COLUMNS}
+"""Columns of the view `attempts`. What the attempts of a run share is kept once, in the table `runs`."""
+
+
+def _table(name: str, columns: Mapping[str, str]) -> str:
+    return f"CREATE TABLE {name} (run_id INTEGER, {', '.join(f'{column} {kind}' for column, kind in columns.items())})"
+
+
+_TABLES = (
+    _table("runs", _RUN_COLUMNS),
+    _table("rows", _OWN_COLUMNS),
+    f"CREATE VIEW attempts AS SELECT {', '.join(COLUMNS)} FROM rows JOIN runs USING (run_id)",  # noqa: S608 - own names
+)
 # One list per column. A table of numpy arrays would be inserted faster, and numpy needs 15 MB.
-_INSERT = f"INSERT INTO attempts SELECT {', '.join(f'unnest(?::{kind}[])' for kind in COLUMNS.values())}"
+_INSERT = f"INSERT INTO rows SELECT {', '.join(f'unnest(?::{kind}[])' for kind in ('INTEGER', *_OWN_COLUMNS.values()))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +84,29 @@ class Explorer:
 
     def __init__(self) -> None:
         self._connection = _connect()
-        names = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-        self._connection.execute(f"CREATE TABLE attempts ({names})")
+        for table in _TABLES:
+            self._connection.execute(table)
         self._connection.execute("SET lock_configuration=true")
         self._writing = threading.Lock()
         self._asking = threading.Lock()
         self._waiting: dict[str, list[tuple[object, ...]]] = {}
         """Attempts by run that are not in the table yet. One insert of many rows is far cheaper than many inserts."""
-        self._known: set[str] = set()
+        self._ids: dict[str, int] = {}
+        self._runs: dict[int, tuple[str | None, ...]] = {}
+        """Rows of the table `runs` by their id."""
+        self._written: set[str] = set()
 
     def put(self, key: str, path: Path, meta: Mapping[str, Json], rows: Sequence[Row]) -> None:
         """Replace the attempts of one run."""
-        values = [_values(key, path, meta, row) for row in rows]
+        name = os.fsencode(path.name).decode(errors="replace")
+        shared = (key, name, _text(meta.get("suite")), _text(meta.get("created_at")))
         with self._writing:
-            self._waiting[key] = values
+            run_id = self._ids.setdefault(key, len(self._ids))
+            if self._runs.get(run_id) != shared:
+                self._runs[run_id] = shared
+                self._connection.execute("DELETE FROM runs WHERE run_id = ?", [run_id])
+                self._connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", [run_id, *shared])
+            self._waiting[key] = [(run_id, *_values(row)) for row in rows]
             if sum(map(len, self._waiting.values())) >= BATCH_ROWS:
                 self._write()
 
@@ -94,13 +118,14 @@ class Explorer:
         """Write the waiting attempts to the table."""
         waiting, self._waiting = self._waiting, {}
         values = [value for of_run in waiting.values() for value in of_run]
+        replaced = [self._ids[key] for key in waiting if key in self._written]
         self._connection.execute("BEGIN")
-        if replaced := sorted(self._known & waiting.keys()):
-            self._connection.execute("DELETE FROM attempts WHERE run_key IN (SELECT unnest(?))", [replaced])
+        if replaced:
+            self._connection.execute("DELETE FROM rows WHERE run_id IN (SELECT unnest(?))", [replaced])
         if values:
             self._connection.execute(_INSERT, list(map(list, zip(*values, strict=True))))
         self._connection.execute("COMMIT")
-        self._known |= waiting.keys()
+        self._written |= waiting.keys()
 
     def ask(self, sql: str, *, max_rows: int = MAX_ROWS, seconds: float = QUERY_SEC) -> Result:
         """Run one read-only statement.
@@ -183,11 +208,11 @@ def _connect() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(":memory:", config=config)
 
 
-def _values(key: str, path: Path, meta: Mapping[str, Json], row: Row) -> tuple[object, ...]:
-    """Return the values of one attempt, in the order of COLUMNS."""
+def _values(row: Row) -> tuple[object, ...]:
+    """Return the values of one attempt, in the order of its own columns."""
     usage, cost = row.usage, row.cost
     return (
-        key, path.name, _text(meta.get("suite")), _text(meta.get("created_at")), row.attempt_id, row.task,
+        row.attempt_id, row.task,
         min(row.repeat, 2**31 - 1), row.variant, row.agent, row.model, str(row.status), row.passed,
         row.cause is None, _text(row.reason), _text(row.cause), row.attribution, row.badge,
         row.needs_review, row.workspace_verdict, row.judge, *(str(gate) for gate in row.gates),
