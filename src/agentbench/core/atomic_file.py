@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 
-def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Replace the file at `path` with `data`, or leave everything as it was.
+def write_atomic(path: Path, data: bytes | Iterable[bytes], *, durable: bool = False) -> None:
+    """Replace the file at `path` with `data`, as a whole or in parts, or leave everything as it was.
 
     `durable`: the new content also survives a loss of power once this returns.
 
@@ -19,7 +20,11 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = False) -> None:
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
-            write_all(fd, data)
+            if isinstance(data, bytes):
+                write_all(fd, data)
+            else:
+                with open(fd, "wb", closefd=False) as file:
+                    file.writelines(data)
             if durable:
                 os.fsync(fd)
         finally:

@@ -2,8 +2,8 @@
 
 The `rfc8785` package is the reference. The standard library's C encoder gives the same bytes if a value has only plain types,
 no float with two spellings, no integer beyond 2^53 and no key outside the basic multilingual plane (below it, UTF-16 order is
-code point order). Nearly every value qualifies, if need be with 1 in place of 1.0, and is encoded the fast way; the rest go to
-the reference.
+code point order). Nearly every value qualifies and is encoded at once. Others are encoded in parts, of which those that do not
+qualify go to the reference.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ SAFE_INTEGER = 2**53 - 1
 _SAFE_DIGITS = len(str(-SAFE_INTEGER))
 _ASTRAL = "\U00010000"
 _ARRAYS = (list, tuple)
+_CONSTANTS = {None: "null", True: "true", False: "false"}
 
 _encode = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
 ).encode
+_quoted = json.encoder.encode_basestring
 
 
 class CanonicalError(ValueError):
@@ -44,9 +46,7 @@ def canonical(value: Json) -> bytes:
             nesting that is too deep.
     """
     try:
-        if not _is_plain(value):
-            value = _with_integers(value)
-        return _encode(value).encode() if _is_plain(value) else rfc8785.dumps(value)
+        return (_encode(value) if _is_plain(value) else _in_parts(value)).encode()
     except rfc8785.CanonicalizationError as error:
         raise CanonicalError(str(error)) from None
     except UnicodeEncodeError:
@@ -59,7 +59,7 @@ def parse_canonical(data: bytes) -> Json:
     """Parse canonical JSON. Any other encoding of the same value is rejected, and so are duplicate keys and NaN."""
     try:
         value: Json = from_json(data, allow_inf_nan=False)
-        if _is_ordered(value) and to_json(value) == data:
+        if (_is_ordered(value) and to_json(value) == data) or canonical(value) == data:
             return value
     except ValueError:
         pass  # The slow path below accepts what the fast parser does not support, or says what is wrong.
@@ -93,33 +93,45 @@ def digest(value: Json) -> str:
 
 def _is_plain(value: object) -> bool:
     """Return whether the C encoder gives the canonical bytes. Subclasses may encode differently and do not qualify."""
-    if isinstance(value, dict):
-        plain = type(value) is dict
-        for key, inner in value.items():
-            if type(key) is not str or not (key.isascii() or max(key) < _ASTRAL):
+    kind = type(value)
+    if kind is dict:
+        for key, inner in value.items():  # type: ignore[attr-defined]
+            if not _is_plain_key(key) or not (type(inner) is str or _is_plain(inner)):
                 return False
-            if type(inner) is not str and not _is_plain(inner):
+        return True
+    if kind is list or kind is tuple:
+        for inner in value:  # type: ignore[attr-defined]  # noqa: SIM110 - `all` takes twice as long
+            if not (type(inner) is str or _is_plain(inner)):
                 return False
-    elif isinstance(value, list | tuple):
-        plain = type(value) in _ARRAYS and all(map(_is_plain, value))
-    elif isinstance(value, int):
-        plain = type(value) is bool or (type(value) is int and -SAFE_INTEGER <= value <= SAFE_INTEGER)
-    elif isinstance(value, float):
-        plain = type(value) is float and _is_short(value)
+        return True
+    return kind is str or kind is bool or value is None or _is_plain_number(value)
+
+
+def _is_plain_number(value: object) -> bool:
+    if type(value) is int:
+        return -SAFE_INTEGER <= value <= SAFE_INTEGER
+    return type(value) is float and _is_short(value)
+
+
+def _is_plain_key(key: object) -> bool:
+    return type(key) is str and (key.isascii() or max(key) < _ASTRAL)
+
+
+def _in_parts(value: Json) -> str:
+    """Encode a value that is not plain: its containers, texts and most numbers here, the rest by the reference."""
+    if type(value) is str:
+        text = _quoted(value)
+    elif type(value) is dict and all(map(_is_plain_key, value)):
+        text = "{" + ",".join([f"{_quoted(key)}:{_in_parts(value[key])}" for key in sorted(value)]) + "}"
+    elif isinstance(value, list | tuple) and type(value) in _ARRAYS:
+        text = "[" + ",".join(map(_in_parts, value)) + "]"
+    elif value is None or type(value) is bool:
+        text = _CONSTANTS[value]
+    elif type(value) is float and value.is_integer() and abs(value) <= SAFE_INTEGER:
+        text = str(int(value))  # RFC 8785 writes 1.0 as 1
     else:
-        plain = type(value) is str or value is None
-    return plain
-
-
-def _with_integers(value: Json) -> Json:
-    """Return the value with integers in place of floats without a fraction, which RFC 8785 writes alike."""
-    if type(value) is float and value.is_integer() and abs(value) <= SAFE_INTEGER:
-        return int(value)
-    if type(value) is dict:
-        return {key: _with_integers(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple) and type(value) in _ARRAYS:
-        return [_with_integers(inner) for inner in value]
-    return value
+        text = repr(value) if _is_plain_number(value) else rfc8785.dumps(value).decode()
+    return text
 
 
 def _is_ordered(value: object) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 MAX_BYTES = 4 * 1024**3
 
 
-def open_regular(path: Path, max_bytes: int = MAX_BYTES) -> BufferedReader:
+def open_regular(path: Path | str, max_bytes: int = MAX_BYTES) -> BufferedReader:
     """Open a file for reading.
 
     Raises:

@@ -20,7 +20,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -189,35 +189,58 @@ class AttemptFolder:
 
     def evidence_bytes(self) -> int:
         """Return the size of the evidence so far."""
-        return sum((self.path / name).stat().st_size for name in (*evidence_files(self.path), EVENTS))
+        folder = self.path
+        return sum(os.stat(f"{folder}/{name}").st_size for name in (*evidence_files(folder), EVENTS))
 
     def seal_files(self) -> str:
         """Sync all evidence files, write the list of them, and return the SHA-256 of the list."""
+        folder = self.path
         listed: dict[str, Json] = {}
-        for name in evidence_files(self.path):
-            sha256, size = hash_file(self.path / name, durable=True)
+        for name in evidence_files(folder):
+            sha256, size = hash_file(f"{folder}/{name}", durable=True)
             listed[valid_utf8(name)] = {"sha256": sha256, "size": size}
         data = canonical({"files": listed, "schema_version": 1}) + b"\n"
-        write_atomic(self.path / FILES, data)
+        write_atomic(folder / FILES, data)
         return sha256_hex(data)
 
 
 def evidence_files(folder: Path) -> Iterator[str]:
-    """Yield the evidence files of an attempt, sorted, without the chain and the list, which are sealed separately.
+    """Yield the evidence files of an attempt, without the chain and the list, which are sealed separately.
 
     Raises:
         RecordError: an entry is neither a file nor a folder; the harness never creates one.
     """
-    for base, folders, files in os.walk(folder, onerror=_raise):
-        inside = Path(base).relative_to(folder)
-        folders[:] = sorted(name for name in folders if (inside / name).as_posix() not in NOT_EVIDENCE)
-        for name in (*sorted(files), *(name for name in folders if (Path(base) / name).is_symlink())):
-            relative = (inside / name).as_posix()
-            if relative in {EVENTS, FILES}:
+    try:
+        for name, entry in entries_below(folder, without=NOT_EVIDENCE):
+            if not entry.is_file(follow_symlinks=False):
+                raise RecordError(f"{entry.path} is neither a file nor a folder")
+            if name not in {EVENTS, FILES}:
+                yield name
+    except OSError as error:
+        _raise(error)
+
+
+def entries_below(folder: Path, *, without: Container[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield everything below a folder that is not a folder, with its path from there. No link is followed.
+
+    `without`: folders that are left out. Paths are texts, because every attempt lists its files several times.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    pending = [""]
+    while pending:
+        inside = pending.pop()
+        with os.scandir(f"{folder}/{inside}") as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+        for entry in listed:
+            path = inside + entry.name
+            if path in without and entry.is_dir():
                 continue
-            if not (Path(base) / name).is_file() or (Path(base) / name).is_symlink():
-                raise RecordError(f"{Path(base) / name} is neither a file nor a folder")
-            yield relative
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(f"{path}/")
+            else:
+                yield path, entry
 
 
 def evidence_folders(folder: Path) -> Iterator[str]:
@@ -228,7 +251,7 @@ def evidence_folders(folder: Path) -> Iterator[str]:
         yield from ((inside / name).as_posix() for name in folders)
 
 
-def hash_file(path: Path, *, durable: bool = False) -> tuple[str, int]:
+def hash_file(path: Path | str, *, durable: bool = False) -> tuple[str, int]:
     """Return SHA-256 and size of a file.
 
     Raises:
@@ -244,7 +267,7 @@ def hash_file(path: Path, *, durable: bool = False) -> tuple[str, int]:
             if durable:
                 os.fsync(file.fileno())
     except OSError as error:
-        raise RecordError.of("read", path, error) from error
+        raise RecordError.of("read", Path(path), error) from error
     return state.hexdigest(), size
 
 

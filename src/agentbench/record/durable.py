@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from agentbench.core import atomic_file
@@ -10,8 +11,8 @@ from agentbench.core.atomic_file import write_all
 from agentbench.core.errors import RecordError
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Replace the file at `path` with `data`, or leave everything as it was.
+def write_atomic(path: Path, data: bytes | Iterable[bytes]) -> None:
+    """Replace the file at `path` with `data`, as a whole or in parts, or leave everything as it was.
 
     Raises:
         RecordError: the file cannot be written.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 from agentbench.core.canonical import canonical, digest
@@ -25,15 +26,22 @@ def keep_rules(run: Path) -> None:
     Raises:
         RecordError: the file cannot be written.
     """
-    document = published_document()
-    target = run / RULES / f"{digest(document).removeprefix('sha256:')}.json"
+    name, data = _published()
+    target = run / RULES / name
     if target.exists():
         return
     try:
         target.parent.mkdir(exist_ok=True)
     except OSError as error:
         raise RecordError.of("create", target.parent, error) from error
-    write_atomic(target, canonical(document) + b"\n")
+    write_atomic(target, data)
+
+
+@cache
+def _published() -> tuple[str, bytes]:
+    """Return name and content of the file with the rules of this version."""
+    document = published_document()
+    return f"{digest(document).removeprefix('sha256:')}.json", canonical(document) + b"\n"
 
 
 def kept_rules(run: Path, name: str) -> RuleSet | None:

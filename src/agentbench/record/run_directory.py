@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, cast
 
 from agentbench.core.atomic_file import sync_folder
 from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, parse_strict, sha256_hex
@@ -34,6 +36,9 @@ from agentbench.trace.events import AttemptBegun, AttemptSealed, ComparisonDecid
 from agentbench.trace.log import EventLog, read_events
 from agentbench.trace.originals import EvidenceTerms
 from agentbench.trace.redaction import Redactor
+
+REWRITE_SHARE = 0.2
+"""Largest share of the time for which records of superseded attempts may be rewritten."""
 
 
 class RunDirectory:
@@ -53,6 +58,10 @@ class RunDirectory:
         """Highest attempt number for each task and repeat."""
         self._finals: dict[tuple[str, str, int], str] = {}
         self._decided: ComparisonDecided | None = None
+        self._superseding: dict[str, tuple[AttemptFolder, ClosedAttempt]] = {}
+        """Attempts that supersede others and wait to be committed, by id."""
+        self._rewriting = threading.Lock()
+        self._next_rewrite = 0.0
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
@@ -263,9 +272,15 @@ class RunDirectory:
         ended = closed or closed_attempt(folder)
         if ended is None:
             raise RecordError(f"{folder.path}: the attempt has not ended")
-        with self._lock:
-            self._append(ended.record)
-            self._seal(folder, ended)
+        if ended.files_sha256 is None:
+            # Outside of the lock: other attempts commit meanwhile.
+            ended = replace(ended, files_sha256=folder.seal_files())
+        if ended.record.supersedes is None:
+            with self._lock:
+                self._append(ended.record)
+                self._seal(folder, ended)
+        else:
+            self._supersede(folder, ended)
         return ended.record
 
     def record_decision(self, decided: ComparisonDecided) -> None:
@@ -321,8 +336,20 @@ class RunDirectory:
             **begun.model_dump(),
         )
 
-    def _append(self, record: AttemptRecord) -> None:
-        """Append the record and mark the one it supersedes as not final, in one atomic step."""
+    def _append(self, *records: AttemptRecord) -> None:
+        """Append records and mark those that they supersede as not final, in one atomic step."""
+        for record in records:
+            self._require_successor(record)
+        path = self.path / ATTEMPTS
+        superseded = {record.supersedes.encode() for record in records if record.supersedes is not None}
+        if not superseded:
+            for record in records:
+                append_line(path, record.line())
+        else:
+            write_atomic(path, _rewritten(path, superseded, records))
+        self._finals.update((record.key, record.attempt_id) for record in records)
+
+    def _require_successor(self, record: AttemptRecord) -> None:
         current = self._finals.get(record.key)
         if current != record.supersedes:
             msg = (
@@ -330,14 +357,34 @@ class RunDirectory:
                 f"{record.task_id}, {record.variant}, repeat {record.repeat} is {current or 'missing'}"
             )
             raise RecordError(msg)
-        path = self.path / ATTEMPTS
-        if current is None:
-            append_line(path, record.line())
-        else:
-            # Lines stay as they were sealed: an older version may have written fewer keys.
-            lines = [_not_final(line, current) for line in path.read_bytes().splitlines()]
-            write_atomic(path, b"".join(line + b"\n" for line in (*lines, record.line())))
-        self._finals[record.key] = record.attempt_id
+
+    def _supersede(self, folder: AttemptFolder, closed: ClosedAttempt) -> None:
+        """Commit an attempt that supersedes another, together with all others that wait to do so.
+
+        Marking a record as not final writes the whole file anew. Its length grows with the run, so that happens at most for a
+        limited share of the time.
+        """
+        attempt_id = closed.record.attempt_id
+        with self._lock:
+            self._require_successor(closed.record)
+            self._superseding[attempt_id] = folder, closed
+        with self._rewriting:
+            if attempt_id not in self._superseding:
+                return  # another thread has committed it
+            time.sleep(max(0.0, self._next_rewrite - time.monotonic()))
+            with self._lock:
+                began = time.monotonic()
+                together = list(self._superseding.values())
+                try:
+                    self._append(*(ended.record for _, ended in together))
+                except BaseException:
+                    del self._superseding[attempt_id]
+                    raise
+                self._superseding.clear()
+                for other, ended in together:
+                    self._seal(other, ended)
+                now = time.monotonic()
+                self._next_rewrite = now + (now - began) * (1 / REWRITE_SHARE - 1)
 
     def _seal(self, folder: AttemptFolder, closed: ClosedAttempt) -> None:
         log = self._writing()
@@ -376,15 +423,18 @@ class RunDirectory:
 
         This also restores the line of a sealed attempt that a failing disk lost; its record is in its folder.
         """
-        recorded = {record.attempt_id for record in self.records()}
-        for attempt_id, begun in list(self._begun.items()):
-            if attempt_id in recorded and attempt_id in self._sealed:
+        recorded = dict.fromkeys(record.attempt_id for record in self.records())
+        missing = dict.fromkeys(attempt_id for attempt_id in self._begun if attempt_id not in recorded)
+        # Records that were written together are sealed in their order.
+        for attempt_id in [*recorded, *missing]:
+            begun = self._begun.get(attempt_id)
+            if begun is None or (attempt_id in self._sealed and attempt_id not in missing):
                 continue
             folder = self._folder(begun)
             closed = closed_attempt(folder)
             if closed is None:
                 continue
-            if attempt_id not in recorded:
+            if attempt_id in missing:
                 self._append(closed.record)
             if attempt_id not in self._sealed:
                 self._seal(folder, closed)
@@ -401,12 +451,24 @@ def study_runs(run: RunDirectory) -> Iterator[RunDirectory]:
             yield other
 
 
-def _not_final(line: bytes, attempt_id: str) -> bytes:
-    """Mark the record of this attempt as not final; other lines are returned as they are."""
-    value = parse_canonical(line)
-    if not isinstance(value, Mapping) or value["attempt_id"] != attempt_id:
-        return line
-    return canonical({**value, "final": False})
+def _rewritten(path: Path, superseded: Container[bytes], added: Sequence[AttemptRecord]) -> Iterator[bytes]:
+    """Yield the lines of a file of records with these attempts marked as not final, and the added records."""
+    with open_regular(path) as file:
+        for line in file:
+            yield _not_final(line) if _attempt_id(line) in superseded else line
+    for record in added:
+        yield record.line() + b"\n"
+
+
+def _attempt_id(line: bytes) -> bytes:
+    """Return the id in a line. No text of a record contains the key: its quotes would be escaped."""
+    return line.partition(b'"attempt_id":"')[2].partition(b'"')[0]
+
+
+def _not_final(line: bytes) -> bytes:
+    """Mark a record as not final. Its other keys stay: an older version may have written fewer."""
+    value = parse_canonical(line[:-1])
+    return canonical({**cast("Mapping[str, Json]", value), "final": False}) + b"\n"
 
 
 def _opening(meta: Mapping[str, Json], run_json: bytes) -> RunOpened:

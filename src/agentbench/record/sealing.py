@@ -14,9 +14,9 @@ from agentbench.core.errors import RecordError
 from agentbench.record.attempt_folder import EVENTS, RECORD, AttemptFolder
 from agentbench.record.durable import write_atomic
 from agentbench.record.schema import AttemptRecord, sealed_body
-from agentbench.trace.events import AttemptClosed
+from agentbench.trace.chain import BadLine
 from agentbench.trace.json_safe import field_names, to_json
-from agentbench.trace.log import EventLog, read_events, tail
+from agentbench.trace.log import EventLog, tail
 from agentbench.trace.redaction import Redactor
 
 
@@ -70,10 +70,10 @@ def closed_attempt(folder: AttemptFolder) -> ClosedAttempt | None:
     if not path.exists():
         return None
     end = tail(path)
-    closing = None
-    for event in read_events(path, types={AttemptClosed.type}):
-        if isinstance(event.payload, AttemptClosed) and event.seq == end.count:
-            closing = event.payload
+    try:
+        closing = end.closing()
+    except BadLine as error:
+        raise RecordError(f"{path}:{end.count}: {error}") from None
     if closing is None:
         return None
     try:

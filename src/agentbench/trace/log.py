@@ -15,7 +15,7 @@ from agentbench.core.canonical import CanonicalError, canonical
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.file_lock import try_lock
 from agentbench.core.regular_file import open_regular
-from agentbench.trace.chain import GENESIS, BadLine, Event, read_line, write_line
+from agentbench.trace.chain import GENESIS, BadLine, Event, Line, read_line, write_line
 from agentbench.trace.events import Actor, AttemptClosed, Payload
 from agentbench.trace.json_safe import field_names, to_json
 from agentbench.trace.originals import OriginalsWriter, of_event
@@ -274,6 +274,18 @@ class Tail:
     count: int
     t: int
     size: int
+    line: Line | None = None
+
+    def closing(self) -> AttemptClosed | None:
+        """Return the last event if it closes an attempt's log.
+
+        Raises:
+            BadLine: its payload is not valid.
+        """
+        if self.line is None or self.line.type != AttemptClosed.type:
+            return None
+        payload = self.line.typed()
+        return payload if isinstance(payload, AttemptClosed) else None
 
 
 def tail(path: Path) -> Tail:
@@ -293,7 +305,7 @@ def tail(path: Path) -> Tail:
                 raise RecordError(f"{path}:{number}: {error}") from None
             if line.prev != last.head or line.seq != number or line.computed() != line.hash:
                 raise RecordError(f"{path}:{number}: the chain is broken", remedy="run `ab verify` for details")
-            last = Tail(line.hash, number, line.t, last.size + len(raw))
+            last = Tail(line.hash, number, line.t, last.size + len(raw), line)
     return last
 
 

@@ -141,15 +141,18 @@ class AttemptService:
                     raise BadMessage("the attempt has ended")
                 self._transfer = exchange
                 try:
-                    self._receiver.receive(exchange)
+                    failure = self._receiver.receive(exchange)
                 finally:
                     self._transfer = None
         except RecordError as error:
             self.lose(error)
             raise
         exchange.reply({})
+        if failure is not None:
+            self._ended.put(Finished(failure))
 
     def _finished(self, exchange: Exchange) -> None:
+        """End the wait for an attempt whose evidence the node could not send."""
         value = exchange.json()
         exchange.reply({})
         self._ended.put(Finished(str(value.get("failure") or "")))

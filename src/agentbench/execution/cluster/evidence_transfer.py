@@ -1,8 +1,8 @@
 """Moves the evidence of an attempt from a node to the driver, while it is made and when it ends.
 
 A transfer is a sequence of parts: a header line (JSON) and the bytes of a file or of the end of the log. While the attempt runs,
-a node sends what is new, so that the driver has it even if the node dies; the last transfer lists every file. What arrives is
-untrusted: names are checked, no link is followed, and the total is limited. A large file that grows is sent again only once it has
+a node sends what is new, so that the driver has it even if the node dies; the last transfer lists every file and says how the
+attempt ended on the node. What arrives is untrusted: names are checked, no link is followed, and the total is limited. A large file that grows is sent again only once it has
 doubled, so that all transfers together are at most a few times as large as the evidence.
 """
 
@@ -16,12 +16,12 @@ import ssl
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from agentbench.core.errors import RecordError
 from agentbench.execution.cluster.channel_server import BadMessage, Exchange
 from agentbench.execution.cluster.wire import JsonDict, decode, encode
-from agentbench.record.attempt_folder import EVENTS, WORKSPACE
+from agentbench.record.attempt_folder import EVENTS, WORKSPACE, entries_below
 
 MAX_EVIDENCE = 2 << 30
 """Most bytes of evidence of one attempt."""
@@ -43,6 +43,7 @@ _DRIVER_AT_FAULT = frozenset(
     }
 )
 """Errors of the driver's file system. All others come from what the node sent: a file where a folder is, a name that is too long."""
+_MAX_NAME = 4000
 _CHUNK = 256 << 10
 _LARGE = 1 << 20
 _TOP = frozenset({"logs", "agent", "diffs", "meta", "blobs", WORKSPACE})
@@ -67,9 +68,14 @@ class EvidenceSender:
     _sent: dict[str, tuple[int, int]] = field(default_factory=dict)
     _events: int = 0
 
-    def transfer(self, *, last: bool) -> tuple[Iterator[bytes], int]:
-        """Return the bytes of everything new, and their number. Call `sent` once the driver has them."""
-        parts = self._parts(last=last)
+    def transfer(self, failure: str | None = None) -> tuple[Iterator[bytes], int]:
+        """Return the bytes of everything new, and their number. Call `forget` if the driver does not get them.
+
+        `failure`: how the attempt ended, empty without a failure of the node; None while it runs.
+        """
+        parts = self._parts(last=failure is not None)
+        if failure is not None:
+            parts.append(_Part(_line({"failure": failure})))
         return self._chunks(parts), sum(len(part.header) + part.size for part in parts)
 
     def _parts(self, *, last: bool) -> list[_Part]:
@@ -133,19 +139,14 @@ class EvidenceSender:
 
 
 def _files(folder: Path, *, workspace: bool) -> Iterator[tuple[str, os.stat_result]]:
-    for base, folders, files in os.walk(folder):
-        inside = Path(base).relative_to(folder)
-        if not workspace and inside == Path():
-            folders[:] = [name for name in folders if name != WORKSPACE]
-        links = [name for name in folders if (Path(base) / name).is_symlink()]
-        for name in sorted([*files, *links]):
-            if not name.startswith(".") or WORKSPACE in inside.parts[:1]:
-                try:
-                    status = (Path(base) / name).lstat()
-                except FileNotFoundError:
-                    continue  # a temporary file that was renamed
-                if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-                    yield (inside / name).as_posix(), status
+    for name, entry in entries_below(folder, without=() if workspace else (WORKSPACE,)):
+        if not entry.name.startswith(".") or name.startswith(f"{WORKSPACE}/"):
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # a temporary file that was renamed
+            if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                yield name, status
 
 
 def _line(value: JsonDict) -> bytes:
@@ -162,15 +163,17 @@ class EvidenceReceiver:
     folder: Path
     _bytes: int = 0
     _names: set[str] = field(default_factory=set)
+    _folders: set[str] = field(default_factory=set)
+    """Folders that exist and are no links."""
 
-    def receive(self, exchange: Exchange) -> bool:
-        """Write all parts of a transfer. Return whether it was the last.
+    def receive(self, exchange: Exchange) -> str | None:
+        """Write all parts of a transfer. Return how the attempt ended on its node if it was the last: see `transfer`.
 
         Raises:
             BadMessage: a part is not evidence.
             RecordError: it cannot be written.
         """
-        last = False
+        failure: str | None = None
         try:
             while exchange.left:
                 try:
@@ -179,7 +182,8 @@ class EvidenceReceiver:
                     raise BadMessage("not the header of a part") from None
                 if "names" in header:
                     self._keep_only(_names(exchange, int(header["names"])))
-                    last = True
+                elif "failure" in header:
+                    failure = str(header["failure"])
                 elif header == {"folder": WORKSPACE}:
                     (self.folder / WORKSPACE).mkdir(exist_ok=True)
                 else:
@@ -190,7 +194,7 @@ class EvidenceReceiver:
             if error.errno in _DRIVER_AT_FAULT:
                 raise RecordError.of("write", self.folder, error) from error
             raise BadMessage(f"evidence that cannot be written: {error.strerror or error}") from error
-        return last
+        return failure
 
     def close(self) -> None:
         """Make what was received survive a loss of power; other files are synced when they are sealed."""
@@ -206,10 +210,10 @@ class EvidenceReceiver:
         if len(self._names) > MAX_FILES:
             raise BadMessage(f"the evidence has more than {MAX_FILES} files")
         if "link" in header:
-            if PurePosixPath(str(name)).parts[0] != WORKSPACE:
+            if not str(name).startswith(f"{WORKSPACE}/"):
                 raise BadMessage(f"{name} must not be a link")
             if not os.path.lexists(target):
-                target.symlink_to(str(header["link"]))
+                Path(target).symlink_to(str(header["link"]))
             return
         offset, size = int(header["offset"]), int(header["size"])
         self._bytes += size
@@ -227,29 +231,35 @@ class EvidenceReceiver:
                 file.write(chunk)
                 size -= len(chunk)
         if int(header["mode"]) & stat.S_IXUSR:
-            target.chmod(0o755)
+            Path(target).chmod(0o755)
 
-    def _target(self, name: object) -> Path:
-        path = PurePosixPath(name) if isinstance(name, str) and "\0" not in name else PurePosixPath("..")
-        if path.is_absolute() or ".." in path.parts or not path.parts or len(str(name)) > 4000:
+    def _target(self, name: object) -> str:
+        parts = name.split("/") if isinstance(name, str) and len(name) <= _MAX_NAME and "\0" not in name else [""]
+        if not {"", ".", ".."}.isdisjoint(parts):
             raise BadMessage(f"{name!r} is not a file of an attempt")
-        hidden = path.parts[0] != WORKSPACE and any(part.startswith(".") for part in path.parts)
-        if hidden or (len(path.parts) > 1 and path.parts[0] not in _TOP):
+        hidden = parts[0] != WORKSPACE and any(part.startswith(".") for part in parts)
+        if hidden or (len(parts) > 1 and parts[0] not in _TOP):
             raise BadMessage(f"{name!r} is not a file of an attempt")
-        parent = self.folder
-        for part in path.parts[:-1]:
-            parent /= part
-            if parent.is_symlink():
-                raise BadMessage(f"{name!r} leads through a link")
-            parent.mkdir(exist_ok=True)
-        return self.folder / path
+        self._make_folders("/".join(parts[:-1]))
+        return f"{self.folder}/{name}"
+
+    def _make_folders(self, inside: str) -> None:
+        if not inside or inside in self._folders:
+            return
+        self._make_folders(inside.rpartition("/")[0])
+        folder = self.folder / inside
+        if folder.is_symlink():
+            raise BadMessage(f"{inside!r} is a link")
+        folder.mkdir(exist_ok=True)
+        self._folders.add(inside)
 
     def _keep_only(self, listed: set[str]) -> None:
         """Remove files that were sent while they were temporary."""
+        self._folders.clear()
         for name, _status in list(_files(self.folder, workspace=True)):
             if name not in listed:
                 (self.folder / name).unlink()
-        if WORKSPACE not in {PurePosixPath(name).parts[0] for name in listed if name}:
+        if WORKSPACE not in {name.partition("/")[0] for name in listed}:
             shutil.rmtree(self.folder / WORKSPACE, ignore_errors=True)
 
 

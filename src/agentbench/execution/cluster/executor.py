@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from pathlib import Path
 
 from agentbench.acceptance.checks.run_check import HARNESS_ERROR
 from agentbench.contract.load import LoadedTask
@@ -72,6 +73,7 @@ class RayExecutor:
         self._cluster: RayCluster | None = None
         self._nodes: ClusterNodes | None = None
         self._rows: dict[str, AttemptJob] = {}
+        self._demands: dict[tuple[Path, str], Demand] = {}
 
     def require(self, lab: Lab, rows: Sequence[PlanRow], observer: Observer) -> None:
         """Start the nodes and ask them about every task.
@@ -80,8 +82,8 @@ class RayExecutor:
             InputError: there is no cluster.
             SandboxUnavailable: no node can run a task.
         """
-        tasks = {_demand(row.task).key: row.task for row in rows}
-        demands = [_demand(task) for task in tasks.values()]
+        tasks = {self._demand(row.task).key: row.task for row in rows}
+        demands = [self._demand(task) for task in tasks.values()]
         terms = NodeTerms(
             settings=LabSettings.of(lab),
             requirements={key: pack_requirements(task, self._store) for key, task in tasks.items()},
@@ -129,6 +131,12 @@ class RayExecutor:
         msg = f"no node of the cluster can run task {demand.task_id}: {reasons or 'it has no nodes with processors'}"
         raise SandboxUnavailable(msg, remedy="run `ab doctor --executor ray` to see what each node offers")
 
+    def _demand(self, task: LoadedTask) -> Demand:
+        key = task.folder, task.id
+        if key not in self._demands:
+            self._demands[key] = _demand(task)
+        return self._demands[key]
+
     def _phase(self, attempt_id: str, phase: str, node: str) -> None:
         job = self._rows.get(attempt_id)
         if job is not None:
@@ -160,7 +168,7 @@ class RayExecutor:
     def _make_once(self, job: AttemptJob, failed: Sequence[PoolNode]) -> tuple[AttemptRecord, PoolNode | None]:
         """Make an attempt on one node. Return its record, and the node if that is at fault for it."""
         pool, cancelled = self._opened().pool, job.lab.cancelled
-        demand = _demand(job.row.task)
+        demand = self._demand(job.row.task)
         try:
             lease = pool.acquire(demand, avoid=failed, cancelled=cancelled.is_set, max_wait_sec=self.placement_sec)
         except ClusterGone as error:

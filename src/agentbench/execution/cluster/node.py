@@ -206,9 +206,10 @@ class Node:
         )
 
     def _report_end(self, sent: SentAttempt, running: _Running, failure: str) -> None:
-        """Send the rest of the evidence, and that the attempt ended. Tries until the driver is given up for lost."""
-        failure = self._try_to_send(lambda: self._send_evidence(running, last=True), running) or failure
-        self._try_to_send(lambda: running.client.post("finished", {"failure": failure}), running)
+        """Send the rest of the evidence with the end of the attempt. Tries until the driver is given up for lost."""
+        unsent = self._try_to_send(lambda: self._send_evidence(running, failure), running)
+        if unsent:
+            self._try_to_send(lambda: running.client.post("finished", {"failure": unsent}), running)
         with self._lock:
             self._running.pop(sent.attempt_id, None)
 
@@ -227,9 +228,10 @@ class Node:
             else:
                 return ""
 
-    def _send_evidence(self, running: _Running, *, last: bool) -> None:
+    def _send_evidence(self, running: _Running, failure: str | None = None) -> None:
+        """Send what is new; with `failure`, everything, and that the attempt ended."""
         with running.lock:
-            chunks, size = running.sender.transfer(last=last)
+            chunks, size = running.sender.transfer(failure)
             if size:
                 path = running.client.path("evidence")
                 running.client.channel.post_bytes(path, chunks, size=size, timeout=self._config.lost_sec)
@@ -259,7 +261,7 @@ class Node:
         while not self._closed.wait(HEARTBEAT_SEC):
             for running in self._attempts().values():
                 try:
-                    self._send_evidence(running, last=False)
+                    self._send_evidence(running)
                 except (HarnessError, OSError):
                     running.sender.forget()
 
