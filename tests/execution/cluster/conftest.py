@@ -16,7 +16,7 @@ from tests import session_state
 from tests.execution.cluster.ray_nodes import ROOT, Cluster, require_cluster, start_cluster
 from tests.execution.conftest import Ran
 
-LOST_SEC = "15"
+LOST_SEC = "10"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import threading
@@ -11,12 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from agentbench.record.run_directory import RunDirectory
+from agentbench.sandbox.docker.engine import find_engine
 from tests.execution.cluster.conftest import RayAb
 from tests.execution.cluster.ray_nodes import ROOT, Cluster
-from tests.execution.tasks import make_suite
+from tests.execution.tasks import TASK, make_suite, make_task
 from tests.execution.test_budget import REQUEST, answers
+from tests.execution.test_cli_agents import ANSWERS, ROOMY, SMALL
+from tests.execution.test_scorers_and_judge import ANSWER
+from tests.execution.test_stopping import RULE, RUN, TASKS, prepare
+from tests.execution.test_vault import TOKEN
+from tests.sandbox.conftest import remove_images, require_docker
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.req("R-14a"), pytest.mark.timeout(600)]
 
@@ -39,6 +48,11 @@ def comparable(value: Any) -> Any:
 
 def by_key(run: Path) -> dict[tuple[str, str, int], Any]:
     return {record.key: comparable(record.model_dump(mode="json")) for record in RunDirectory.open(run).finals()}
+
+
+def events(folder: Path, kind: str) -> list[dict[str, Any]]:
+    lines = (folder / "events.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["type"] == kind]
 
 
 def the_run(ab: RayAb, out: str) -> Path:
@@ -130,6 +144,85 @@ def test_total_cap_holds_across_nodes(ab: RayAb, tmp_path: Path) -> None:
     spent = sum(record["cost"]["lm"] for record in attempts)
     assert 0.5 * 0.98 - 3 * REQUEST <= spent <= 0.5 + 3 * REQUEST
     assert {record["termination"]["code"] for record in attempts} == {"total_budget"}
+    assert ab("verify", ran.json["run_dir"]).code == 0
+
+
+def test_stopping_rule_judge_and_vault_hold_across_nodes(ab: RayAb, cluster: Cluster, tmp_path: Path) -> None:
+    show = 'cat app.ini; test "$(cat app.ini)" && echo 42 > answer.txt'
+    prepare(tmp_path, *TASKS, new=show)
+    for task in (tmp_path / "tasks" / "tiny").iterdir():
+        (task / "repo" / "app.ini").write_text(f"[app]\napi_token = {TOKEN}\n")
+    (tmp_path / "judge.yaml").write_text(yaml.safe_dump({"answers": [{"text": json.dumps(ANSWER)}], "after": "repeat"}))
+    recipient = ab("vault", "new-key", "audit.key").stdout.strip()
+    kept = ("--judge-model", "scripted:judge.yaml", "--vault-recipient", recipient)
+    ran = ab.on_ray(*RUN, *RULE, *kept, "--margin", "0.1", "--workers", "6", "--json")
+    assert ran.code == 0, ran.stderr
+    # As on one machine, exactly the attempts up to the first look were made.
+    assert ran.json["stop_reason"].startswith("Stopped after 14 of 28 planned attempts: new is better at look 1 of 2")
+    assert len(ran.json["attempts"]) == 14
+    assert {record["judge"]["verdict"] for record in ran.json["attempts"]} == {"FAIL"}
+    assert all(record["cost"]["judge"] > 0 for record in ran.json["attempts"])
+    for run in ran.json["run_dirs"]:
+        verified = ab("verify", run)
+        assert verified.code == 0, verified.stdout
+        assert [path for path in Path(run).rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()] == []
+    # The driver kept the original of what a node redacted.
+    new = Path(ran.json["run_dirs"][1])
+    folder = new / ran.json["attempts"][-1]["artifact_paths"]["task_dir"]
+    (output,) = [event for event in events(folder, "tool_call_finished") if event["payload"]["stdout"]["text"]]
+    assert "[redacted:repo-secret:1]" in output["payload"]["stdout"]["text"]
+    where = ("--task", folder.name, "--event", str(output["seq"]))
+    original = ab("vault", "get", new, *where, "--key", "audit.key", "--reason", "test", "--by", "eve")
+    assert TOKEN in original.stdout, original
+
+
+def test_digest_evidence_of_a_node_contains_no_text(ab: RayAb, tmp_path: Path) -> None:
+    make_suite(tmp_path / "tasks", "one")
+    ran = ab.on_ray("run", "--suite", "tiny", "--agent", "reference", "--evidence", "digest", "--out", "out", "--json")
+    assert ran.code == 0, ran.stderr
+    assert [record["result"]["passed"] for record in ran.json["attempts"]] == [True]
+    run = Path(ran.json["run_dir"])
+    assert json.loads((run / "run.json").read_text())["evidence"] == {"text": "digest", "originals": "not kept"}
+    assert [path for path in run.rglob("*") if path.is_file() and b"+42" in path.read_bytes()] == []
+    assert ab("verify", run).code == 0
+
+
+def test_node_makes_attempts_in_docker(ab: RayAb, cluster: Cluster, tmp_path: Path) -> None:
+    require_docker()
+    make_suite(tmp_path / "tasks", "one")
+    options = ("--suite", "tiny", "--agent", "reference", "--sandbox", "docker", "--out", "out", "--json")
+    try:
+        ran = ab.on_ray("run", *options, env={"DOCKER_HOST": os.environ.get("DOCKER_HOST", "")})
+    finally:
+        for node in ("one", "two"):
+            remove_images(find_engine(), cluster.state(node))
+    assert ran.code == 0, ran.stderr
+    assert [record["result"]["passed"] for record in ran.json["attempts"]] == [True]
+    assert ab("verify", ran.json["run_dir"]).code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("AB_CLI_AGENTS" not in os.environ, reason="set AB_CLI_AGENTS=1: installs a program, takes minutes")
+def test_program_of_a_cli_agent_is_sent_to_a_node(ab: RayAb, cluster: Cluster, tmp_path: Path) -> None:
+    text = TASK.format(id="one").replace(SMALL, ROOMY)
+    make_task(tmp_path / "tasks" / "tiny" / "one", text=text)
+    script = tmp_path / "answers.yaml"
+    script.write_text(yaml.safe_dump({"answers": ANSWERS["mini-swe-agent"], "after": "repeat"}))
+    options = (
+        "--suite",
+        "tiny",
+        "--agent",
+        "cli:mini-swe-agent",
+        "--model",
+        f"scripted:{script}",
+        "--out",
+        "out",
+        "--json",
+    )
+    ran = ab.on_ray("run", *options)
+    assert ran.code == 0, ran.stderr
+    assert [record["result"]["passed"] for record in ran.json["attempts"]] == [True], ran.json["attempts"]
+    assert any(list(cluster.state(node).glob("agents/*/layer.json")) for node in ("one", "two"))
     assert ab("verify", ran.json["run_dir"]).code == 0
 
 

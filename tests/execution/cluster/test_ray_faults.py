@@ -55,13 +55,13 @@ def asking(ab: RayAb, tmp_path: Path, *tasks: str) -> subprocess.Popen[str]:
     return ab.start("run", "--suite", "tiny", "--workers", str(len(tasks)), *options)
 
 
-def holding(ab: RayAb, tmp_path: Path, *tasks: str, workers: int, cpus: int) -> subprocess.Popen[str]:
+def holding(ab: RayAb, tmp_path: Path, *tasks: str, cpus: int) -> subprocess.Popen[str]:
     """Start a run in which every attempt waits in its sandbox until `released` lets it go on."""
     for file in make_suite(tmp_path / "tasks", *tasks).glob("*/*/task.yaml"):
         file.write_text(file.read_text().replace("{timeout_sec: 120,", f"{{cpu_limit: {cpus}, timeout_sec: 900,"))
     command = "until test -e go; do sleep 1; done; rm -f go; sed -i s/41/42/ answer.txt"
     options = ("--agent", "command", "--agent-command", command, "--out", "out")
-    return ab.start("run", "--suite", "tiny", "--workers", str(workers), *options)
+    return ab.start("run", "--suite", "tiny", "--workers", str(len(tasks)), *options)
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def answered(run: Path) -> Iterator[None]:
 def faulty(cluster: Cluster) -> Iterator[dict[str, str]]:
     """Add nodes for faults, and return their addresses."""
     small = "mount -o remount,size=200m /dev/shm"
-    yield {name: cluster.add(name, small if name == "full" else "true") for name in FAULTY}
+    yield cluster.add_all({name: small if name == "full" else "true" for name in FAULTY})
     for name in FAULTY:
         cluster.command("kill", name)
 
@@ -123,9 +123,9 @@ def faulty(cluster: Cluster) -> Iterator[dict[str, str]]:
 def test_attempts_of_lost_nodes_are_made_again_elsewhere(
     ab: RayAb, cluster: Cluster, faulty: dict[str, str], tmp_path: Path
 ) -> None:
-    # Two attempts fit on a node, so each node gets some, also one that joins late.
-    tasks = [f"task-{number}" for number in range(14)]
-    process = holding(ab, tmp_path, *tasks, workers=len(tasks), cpus=4)
+    # One attempt fits on a node, so each node gets one, also one that joins late.
+    tasks = [f"task-{number}" for number in range(2 + len(FAULTY))]
+    process = holding(ab, tmp_path, *tasks, cpus=8)
     run = run_of(ab)
     wait_for(
         lambda: all(cluster.sandboxed(name, "sleep") for name in FAULTY) or process.poll() is not None,
@@ -165,9 +165,9 @@ def test_attempts_of_lost_nodes_are_made_again_elsewhere(
 
 
 def test_killed_driver_leaves_nothing_and_its_run_is_resumed(ab: RayAb, cluster: Cluster, tmp_path: Path) -> None:
-    process = asking(ab, tmp_path, "one", "two", "three")
+    process = asking(ab, tmp_path, "one", "two")
     run = run_of(ab)
-    wait_for(lambda: len(pending_questions(run)) == 3 or process.poll() is not None, "all attempts wait")
+    wait_for(lambda: len(pending_questions(run)) == 2 or process.poll() is not None, "all attempts wait")
     assert sandboxes(cluster, "one", "two"), errors(ab)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -179,16 +179,16 @@ def test_killed_driver_leaves_nothing_and_its_run_is_resumed(ab: RayAb, cluster:
         resumed = ab.on_ray("run", "--resume", run)
     assert resumed.code == 0, resumed.stderr
     made = records(run)
-    assert [record.result.passed for record in made if record.final] == [True] * 3
-    assert [record.result.failure_reason for record in made if not record.final] == ["INTERRUPTED"] * 3
+    assert [record.result.passed for record in made if record.final] == [True] * 2
+    assert [record.result.failure_reason for record in made if not record.final] == ["INTERRUPTED"] * 2
     verified = ab("verify", run)
     assert verified.code == 0, verified.stdout
 
 
 def test_interrupt_ends_the_sandboxes_of_all_nodes(ab: RayAb, cluster: Cluster, tmp_path: Path) -> None:
-    process = asking(ab, tmp_path, "one", "two", "three")
+    process = asking(ab, tmp_path, "one", "two")
     run = run_of(ab)
-    wait_for(lambda: len(pending_questions(run)) == 3 or process.poll() is not None, "all attempts wait")
+    wait_for(lambda: len(pending_questions(run)) == 2 or process.poll() is not None, "all attempts wait")
     assert sandboxes(cluster, "one", "two"), errors(ab)
     os.killpg(process.pid, signal.SIGINT)
     process.wait(120)
@@ -196,7 +196,7 @@ def test_interrupt_ends_the_sandboxes_of_all_nodes(ab: RayAb, cluster: Cluster, 
     assert sandboxes(cluster, "one", "two") == []
     assert "Traceback" not in errors(ab)
     assert f"To continue: ab run --resume {run.relative_to(ab.cwd)}" in errors(ab)
-    assert [record.result.failure_reason for record in records(run)] == ["INTERRUPTED"] * 3
+    assert [record.result.failure_reason for record in records(run)] == ["INTERRUPTED"] * 2
 
 
 def test_lost_cluster_ends_the_run_with_a_clear_message(tmp_path: Path, shared_state: Path) -> None:
