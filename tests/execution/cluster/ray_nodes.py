@@ -75,15 +75,9 @@ class Cluster:
 
     def add(self, node: str, prepare: str = "true") -> str:
         """Start a node and return its address. `prepare`: shell commands in its mount namespace, before it starts."""
-        return self.add_all({node: prepare})[node]
-
-    def add_all(self, nodes: Mapping[str, str]) -> dict[str, str]:
-        """Start nodes at the same time, each with its preparation, and return their addresses."""
-        for node, prepare in nodes.items():
-            self.command("launch", node, prepare)
-        addresses = {node: str(self.command("wait", node)) for node in nodes}
-        assert all(address.startswith("10.") for address in addresses.values()), addresses
-        return addresses
+        answer = self.command("add", node, prepare)
+        assert answer.startswith("10."), answer
+        return str(answer)
 
     def command(self, action: str, *arguments: str) -> Any:
         """Call a method of the supervisor."""
@@ -177,8 +171,7 @@ class _Supervisor:
                     if action == "stop":
                         return
 
-    def launch(self, node: str, prepare: str) -> str:
-        """Start the processes of a node and do not wait for them."""
+    def add(self, node: str, prepare: str) -> str:
         folder = self.folder / node
         for name in ("home", "tmp"):
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -198,17 +191,12 @@ class _Supervisor:
         assert process.stdin is not None
         process.stdin.write(b"connected\n")
         process.stdin.close()
-        return "launched"
-
-    def wait(self, node: str) -> str:
-        """Wait until a node has joined, and return its address, or its output if it failed."""
-        folder, process = self.folder / node, self.nodes[node]
         deadline = time.monotonic() + WAIT_SEC
         while "Ray runtime started" not in (folder / "log").read_text():
             if time.monotonic() > deadline or process.poll() is not None:
                 return (folder / "log").read_text()
             time.sleep(0.1)
-        return f"10.77.0.{self.numbers[node]}"
+        return f"10.77.0.{number}"
 
     def _script(self, number: int, prepare: str) -> str:
         """Return the shell script of a node. Only the head shares its session folder, with the driver."""

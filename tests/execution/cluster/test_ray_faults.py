@@ -115,7 +115,7 @@ def answered(run: Path) -> Iterator[None]:
 def faulty(cluster: Cluster) -> Iterator[dict[str, str]]:
     """Add nodes for faults, and return their addresses."""
     small = "mount -o remount,size=200m /dev/shm"
-    yield cluster.add_all({name: small if name == "full" else "true" for name in FAULTY})
+    yield {name: cluster.add(name, small if name == "full" else "true") for name in FAULTY}
     for name in FAULTY:
         cluster.command("kill", name)
 
