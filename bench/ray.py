@@ -222,7 +222,9 @@ def measure_driver(count: int, report: Report) -> None:
     if memory.growth is not None:
         report.value("  from the second tenth of the time to the last", memory.growth, "MB")
         for tenths in (1, 2, 4, 6, 8, 10):
-            report.value(f"  after {tenths * 10} % of the time", memory.samples[len(memory.samples) * tenths // 10 - 1], "MB")
+            report.value(
+                f"  after {tenths * 10} % of the time", memory.samples[len(memory.samples) * tenths // 10 - 1], "MB"
+            )
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.audit import verify_run
 from agentbench.record.recompute import recompute
 from agentbench.record.run_directory import RunDirectory
+from agentbench.record.schema import AttemptRecord
 from agentbench.trace.events import Termination
 from agentbench.trace.log import EventLog
 from tests.record.samples import SampleAttempt, attempt, finish, new_run, write_events
@@ -88,6 +89,25 @@ def test_crash_while_superseding_leaves_one_final_record(tmp_path: Path, monkeyp
     assert [record.final for record in again.records()] == [False, True]
     again.close()
     assert verify_run(run.path).ok
+
+
+def test_records_written_together_are_sealed_in_order_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run(tmp_path)
+    first = {name: attempt(run, name).attempt_id for name in ("a", "b")}
+    with monkeypatch.context() as patch:
+        ended: list[AttemptRecord] = []
+        patch.setattr(run, "adopt", lambda _folder, closed: ended.append(closed.record))
+        for name in ("a", "b"):
+            attempt(run, name, supersedes=first[name])
+    run._append(*reversed(ended))  # the process dies before it seals them
+    run.release()
+    again = RunDirectory.open(run.path, writable=True)
+    assert [record.task_id for record in again.finals()] == ["b", "a"]
+    again.close()
+    report = verify_run(run.path)
+    assert report.ok, report.problems
 
 
 def test_attempt_of_a_killed_process_can_be_superseded(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Outcome
+from agentbench.record import run_directory
 from agentbench.record.attempt_folder import AttemptFolder, task_dir_name
 from agentbench.record.audit import verify_run
 from agentbench.record.naming import run_name
@@ -133,6 +135,36 @@ def test_threads_commit_concurrently(tmp_path: Path) -> None:
     report = verify_run(run.path)
     assert report.ok, report.problems
     assert report.attempts == 12
+
+
+def test_attempts_that_supersede_others_are_committed_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = new_run(tmp_path)
+    names = [f"task-{number}" for number in range(8)]
+    first = {name: attempt(run, name).attempt_id for name in names}
+    written: list[int] = []
+    real = run_directory.write_atomic
+
+    def count(path: Path, data: Iterable[bytes]) -> None:
+        lines = list(data)
+        real(path, lines)
+        written.append(len(lines))
+
+    monkeypatch.setattr(run_directory, "write_atomic", count)
+    with run._rewriting:  # as if another thread were writing the file anew
+        threads = [
+            threading.Thread(target=attempt, args=(run, name), kwargs={"supersedes": first[name]}) for name in names
+        ]
+        for thread in threads:
+            thread.start()
+        while len(run._superseding) < len(names):
+            time.sleep(0.01)
+    for thread in threads:
+        thread.join()
+    assert written == [16]
+    assert [record.final for record in run.records()] == [False] * 8 + [True] * 8
+    run.close()
+    report = verify_run(run.path)
+    assert report.ok, report.problems
 
 
 def test_second_writer_is_rejected(tmp_path: Path) -> None:
