@@ -51,7 +51,11 @@ def cluster_line(status: ClusterStatus) -> str:
     shown = ", ".join(f"{name}: {attempts}" for name, attempts in busiest[:SHOWN_NODES])
     more = f" and {len(busiest) - SHOWN_NODES} more" if len(busiest) > SHOWN_NODES else ""
     transfer = f"{status.sent_bytes / 1e6:.1f} MB sent, {status.received_bytes / 1e6:.1f} MB received"
-    return f"{len(busiest)} nodes ({shown}{more}), {status.waiting} waiting, {transfer}"
+    return f"{_nodes(len(busiest))} ({shown}{more}), {status.waiting} waiting, {transfer}"
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
 
 
 class LiveLine:
@@ -146,7 +150,7 @@ class Progress:
             before, self._cluster = self._cluster, status
             if not self._quiet and (before is None or before.attempts.keys() != status.attempts.keys()):
                 names = ", ".join(sorted(status.attempts)) or "none"
-                self._line.print(f"cluster: {len(status.attempts)} nodes: {names}")
+                self._line.print(f"cluster: {_nodes(len(status.attempts))}: {names}")
             self._draw()
 
     def running(self) -> int:
