@@ -14,7 +14,7 @@ import pytest
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Outcome
-from agentbench.record import run_directory
+from agentbench.record import durable, run_directory
 from agentbench.record.attempt_folder import AttemptFolder, task_dir_name
 from agentbench.record.audit import verify_run
 from agentbench.record.naming import run_name
@@ -142,7 +142,7 @@ def test_attempts_that_supersede_others_are_committed_together(tmp_path: Path, m
     names = [f"task-{number}" for number in range(8)]
     first = {name: attempt(run, name).attempt_id for name in names}
     written: list[int] = []
-    real = run_directory.write_atomic
+    real = durable.write_atomic
 
     def count(path: Path, data: Iterable[bytes]) -> None:
         lines = list(data)

@@ -202,10 +202,13 @@ def test_node_makes_attempts_in_docker(ab: RayAb, cluster: Cluster, tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("AB_CLI_AGENTS" not in os.environ, reason="set AB_CLI_AGENTS=1: installs a program, takes minutes")
+@pytest.mark.skipif(
+    not {"AB_CLI_AGENTS", "AB_STATE"} <= set(os.environ),
+    reason="set AB_CLI_AGENTS=1, and AB_STATE to the state in which tests/execution/test_cli_agents.py installed programs",
+)
 def test_program_of_a_cli_agent_is_sent_to_a_node(ab: RayAb, cluster: Cluster, tmp_path: Path) -> None:
-    text = TASK.format(id="one").replace(SMALL, ROOMY)
-    make_task(tmp_path / "tasks" / "tiny" / "one", text=text)
+    # The driver's network reaches no registry, so the program must be installed already.
+    make_task(tmp_path / "tasks" / "tiny" / "one", text=TASK.format(id="one").replace(SMALL, ROOMY))
     script = tmp_path / "answers.yaml"
     script.write_text(yaml.safe_dump({"answers": ANSWERS["mini-swe-agent"], "after": "repeat"}))
     options = (
@@ -219,7 +222,7 @@ def test_program_of_a_cli_agent_is_sent_to_a_node(ab: RayAb, cluster: Cluster, t
         "out",
         "--json",
     )
-    ran = ab.on_ray("run", *options)
+    ran = ab.on_ray("run", *options, env={"AB_STATE": os.environ["AB_STATE"]})
     assert ran.code == 0, ran.stderr
     assert [record["result"]["passed"] for record in ran.json["attempts"]] == [True], ran.json["attempts"]
     assert any(list(cluster.state(node).glob("agents/*/layer.json")) for node in ("one", "two"))
