@@ -14,6 +14,7 @@ from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 from agentbench.record.find_run import find_run
 from agentbench.record.schema import AttemptRecord
+from agentbench.reports.attempt_table import table_row
 from agentbench.reports.sources import Run as RunRecords
 from agentbench.reports.sources import Side, run_side
 from agentbench.reports.sources import open_run as open_records
@@ -92,7 +93,7 @@ class Run:
 
     def rows(self) -> list[dict[str, Json]]:
         """Return one flat row per attempt, with the columns of `ab query`."""
-        return [_row(self, attempt) for attempt in self.attempts]
+        return [table_row(self.path.name, attempt) for attempt in self.attempts]
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the attempts as a pandas data frame."""
@@ -215,44 +216,6 @@ def compare(
         notes=tuple(comparison.notes),
         _report=report,
     )
-
-
-def _row(run: Run, attempt: AttemptRecord) -> dict[str, Json]:
-    usage, cost = attempt.usage, attempt.cost
-    return {
-        "run_dir": run.path.name,
-        "run_id": attempt.run_id,
-        "attempt_id": attempt.attempt_id,
-        "suite": attempt.suite,
-        "task_id": attempt.task_id,
-        "variant": attempt.variant,
-        "agent": attempt.agent,
-        "model": attempt.model.name,
-        "repeat": attempt.repeat,
-        "passed": attempt.result.passed,
-        "failure_reason": _text(attempt.result.failure_reason),
-        "run_status": str(attempt.run_status),
-        "invalid_cause": _text(attempt.invalid_cause),
-        "termination": str(attempt.termination.code),
-        "score": attempt.score,
-        "judge_verdict": None if attempt.judge is None else _text(attempt.judge.verdict),
-        "workspace_verdict": _text(attempt.workspace_verdict),
-        "needs_review": attempt.needs_review,
-        "duration_sec": attempt.duration_sec,
-        "wall_sec": usage.wall_sec,
-        "tool_calls": usage.tool_calls,
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cost": cost.total,
-        "cost_unit": _text(cost.unit),
-        "decoy_coverage": attempt.decoy_coverage,
-        "started_at": attempt.timestamps.started_at,
-        "task_dir": attempt.artifact_paths.task_dir,
-    }
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 @contextmanager

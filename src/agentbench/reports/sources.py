@@ -62,6 +62,8 @@ class Run:
         if self.altered:
             more = f" (and {len(self.altered) - 1} more)" if len(self.altered) > 1 else ""
             return f"ALTERED{of_run}: {self.altered[0]}{more}, see `ab verify`. {line}"
+        if self.imported:
+            return f"{line} [{f'{name} ' if name else ''}IMPORTED from {self.imported}, not graded here]"
         if self.unsealed:
             counted = "" if len(self.unsealed) >= len(self.rows) else f"{len(self.unsealed)} "
             return f"{line} [{counted}NOT SEALED{of_run.upper()}]"
@@ -72,6 +74,8 @@ class Run:
         alteration = self.alteration(attempt_id)
         if alteration:
             return f"ALTERED: {alteration}, see `ab verify`. {line}"
+        if self.imported:
+            return f"{line} [IMPORTED from {self.imported}, not graded here]"
         return f"{line} [NOT SEALED]" if attempt_id in self.unsealed else line
 
     def alteration(self, attempt_id: str) -> AlteredRecord | None:
@@ -99,6 +103,14 @@ class Run:
     def with_signed_evidence(self) -> Run:
         """Return a signed run with the evidence files of all final attempts compared, for pages that show them."""
         return self.with_audit(self.finals) if self.signature.endswith(RECORDS) else self
+
+    @cached_property
+    def imported(self) -> str:
+        """The tool that made the results; empty for a run of this harness. A run with a chain was never imported."""
+        origin = self.meta.get("imported")
+        if self.seals is not None or not isinstance(origin, Mapping):
+            return ""
+        return printable(str(origin.get("tool") or "another tool"))[:80]
 
     @cached_property
     def missing(self) -> MissingResults | None:

@@ -1,0 +1,260 @@
+"""Read a log of Inspect AI: `.eval` (one sample at a time) or `.json`.
+
+The first score of the log decides: C and 1 are a pass, other values a fail. A sample with an error or without a score has no decision.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from agentbench.core.canonical import Json, digest
+from agentbench.core.errors import InputError
+from agentbench.exchange.attempt_trace import RequestedCall, TraceMessage
+from agentbench.exchange.foreign_json import (
+    MAX_BYTES,
+    count,
+    member,
+    number,
+    parse_object,
+    read_json_file,
+    text,
+    time_or,
+)
+from agentbench.exchange.imported_result import Decision, ImportedAttempt, ImportedLog
+from agentbench.record.schema import Usage
+from agentbench.trace.json_safe import to_json
+
+NO_MODEL = "none/none"
+ATTACHMENT = "attachment://"
+EPOCH = "1970-01-01T00:00:00.000+00:00"
+_ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+
+
+def detects(path: Path) -> bool:
+    if path.suffix.lower() == ".eval":
+        return zipfile.is_zipfile(path)
+    if path.suffix.lower() != ".json" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(4096)
+    return b'"version"' in head and b'"eval"' in head
+
+
+def read(path: Path) -> ImportedLog:
+    """Read the header; samples follow one at a time."""
+    samples: Callable[[], Iterator[Mapping[str, Json]]]
+    if zipfile.is_zipfile(path):
+        header, samples = _read_eval_header(path), partial(_eval_samples, path)
+    else:
+        header = read_json_file(path)
+        samples = partial(_listed_samples, path, header.pop("samples", None))
+    spec = member(header, "eval")
+    if not isinstance(spec, dict):
+        raise InputError(f"{path}: not an Inspect log: it has no 'eval'")
+    provider, _, name = text(spec.get("model"), NO_MODEL).partition("/")
+    known = spec.get("model") not in {None, NO_MODEL}
+    decider = _deciding_score(header)
+    return ImportedLog(
+        format="inspect",
+        tool=_tool(member(spec, "packages")),
+        suite=text(spec.get("task"), "inspect"),
+        agent=text(spec.get("solver"), "inspect"),
+        model=(name or provider) if known else None,
+        provider=provider if known and name else None,
+        attempts=lambda: (_attempt(sample, spec, decider) for sample in samples()),
+        meta={
+            "eval_id": text(spec.get("eval_id")),
+            "created": text(spec.get("created")),
+            "status": text(header.get("status")),
+        },
+    )
+
+
+# --- the two forms ----------------------------------------------------------------------------------------------------
+
+
+def _read_eval_header(path: Path) -> dict[str, Json]:
+    with _archive(path) as archive:
+        names = set(archive.namelist())
+        name = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
+        if name is None:
+            raise InputError(f"{path}: not an Inspect log: it has no header.json")
+        return _member_json(archive, name, path)
+
+
+def _eval_samples(path: Path) -> Iterator[Mapping[str, Json]]:
+    with _archive(path) as archive:
+        # A retried sample is appended under the same name; the last one counts.
+        for name in dict.fromkeys(archive.namelist()):
+            if name.startswith("samples/") and name.endswith(".json"):
+                yield _member_json(archive, name, path)
+
+
+def _archive(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+
+
+def _member_json(archive: zipfile.ZipFile, name: str, path: Path) -> dict[str, Json]:
+    try:
+        with archive.open(name) as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+        raise InputError(f"{path}: cannot read {name}: {error}") from None
+    return parse_object(data, f"{path}: {name}")
+
+
+def _listed_samples(path: Path, samples: Json) -> Iterator[Mapping[str, Json]]:
+    if not isinstance(samples, list):
+        raise InputError(f"{path}: the log has no samples")
+    for number_, sample in enumerate(samples):
+        if not isinstance(sample, dict):
+            raise InputError(f"{path}: samples[{number_}]: expected an object")
+        yield sample
+
+
+# --- one sample -------------------------------------------------------------------------------------------------------
+
+
+def _deciding_score(header: Mapping[str, Json]) -> str | None:
+    """Return the name of the score that the log's first metric is about."""
+    scores = member(header, "results", "scores")
+    first = scores[0] if isinstance(scores, list) and scores else None
+    name = member(first, "name")
+    return None if name is None else str(name)
+
+
+def _tool(packages: Json) -> str:
+    """Return the package that wrote the log, with its version."""
+    known = packages if isinstance(packages, dict) else {}
+    name = "inspect_ai" if "inspect_ai" in known else next(iter(known), "inspect_ai")
+    return f"{name} {text(known.get(name), '(unknown version)')}"
+
+
+def _attempt(sample: Mapping[str, Json], spec: Mapping[str, Json], decider: str | None) -> ImportedAttempt:
+    decision, why = _decision(sample, decider)
+    started = time_or(sample.get("started_at"), time_or(spec.get("created"), EPOCH))
+    identity = [text(spec.get("task")), sample.get("id"), sample.get("input"), sample.get("target")]
+    usage, cost = _usage(sample.get("model_usage"))
+    known = member(sample, "metadata")
+    return ImportedAttempt(
+        task=text(sample.get("id"), "sample"),
+        repeat=max(1, count(sample.get("epoch"))),
+        decision=decision,
+        why=why,
+        identity=digest(to_json(identity)),
+        started_at=started,
+        ended_at=time_or(sample.get("completed_at"), started),
+        duration_sec=number(sample.get("total_time")),
+        usage=usage,
+        cost_usd=cost,
+        scores={name: _shown(value) for name, value in _values(sample).items()},
+        messages=tuple(_messages(sample)),
+        original={
+            "uuid": sample.get("uuid"),
+            "target": sample.get("target"),
+            "scores": sample.get("scores"),
+            "error": member(sample, "error", "message"),
+            "limit": sample.get("limit"),
+            "metadata": known,
+        },
+    )
+
+
+def _values(sample: Mapping[str, Json]) -> dict[str, Json]:
+    scores = sample.get("scores")
+    return {str(name): member(score, "value") for name, score in scores.items()} if isinstance(scores, dict) else {}
+
+
+def _decision(sample: Mapping[str, Json], decider: str | None) -> tuple[Decision, str]:
+    if sample.get("error"):
+        return "error", text(member(sample, "error", "message"), "error")
+    values = _values(sample)
+    name = decider if decider in values else next(iter(values), None)
+    if name is None:
+        return "undecided", "the sample has no score"
+    value = values[name]
+    shown = f"{name} = {_shown(value)}"
+    if isinstance(value, str):
+        as_number = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}.get(value)
+    elif isinstance(value, (int, float)):
+        as_number = None if math.isnan(value) else float(value)
+    else:
+        as_number = None
+    if as_number is None:
+        return "undecided", f"{shown} is neither a pass nor a fail"
+    return ("pass", shown) if as_number == 1 else ("fail", f"{shown} (a pass is C or 1)")
+
+
+def _shown(value: Json) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)[:200]
+
+
+def _usage(by_model: Json) -> tuple[Usage, float]:
+    prompt = completion = cached = 0
+    cost = 0.0
+    for usage in by_model.values() if isinstance(by_model, dict) else ():
+        read, written = (count(member(usage, f"input_tokens_cache_{kind}")) for kind in ("read", "write"))
+        prompt += count(member(usage, "input_tokens")) + read + written
+        completion += count(member(usage, "output_tokens"))
+        cached += read
+        cost += number(member(usage, "total_cost"))
+    return Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached), cost
+
+
+def _messages(sample: Mapping[str, Json]) -> Iterator[TraceMessage]:
+    attachments = sample.get("attachments")
+    known = attachments if isinstance(attachments, dict) else {}
+    listed = sample.get("messages")
+    position = 0
+    for message in listed if isinstance(listed, list) else ():
+        role = _ROLES.get(text(member(message, "role")))
+        if role is None:
+            continue
+        answers = member(message, "tool_call_id")
+        yield TraceMessage(
+            role=role,  # type: ignore[arg-type]
+            text=_content(member(message, "content"), known),
+            parent=position - 1 if position else None,
+            calls=tuple(_calls(member(message, "tool_calls"))),
+            answers=None if answers is None else str(answers),
+        )
+        position += 1
+
+
+def _content(content: Json, attachments: Mapping[str, Json]) -> str:
+    if isinstance(content, list):
+        return "\n".join(_part(part, attachments) for part in content)
+    return _attached(text(content), attachments)
+
+
+def _part(part: Json, attachments: Mapping[str, Json]) -> str:
+    kind = text(member(part, "type"))
+    if kind in {"text", "reasoning"}:
+        return _attached(text(member(part, kind)), attachments)
+    return f"[{kind or 'content'} is not imported]"
+
+
+def _attached(content: str, attachments: Mapping[str, Json]) -> str:
+    if content.startswith(ATTACHMENT):
+        return text(attachments.get(content.removeprefix(ATTACHMENT)), content)
+    return content
+
+
+def _calls(calls: Json) -> Iterator[RequestedCall]:
+    for call in calls if isinstance(calls, list) else ():
+        arguments = member(call, "arguments")
+        failed = member(call, "parse_error")
+        yield RequestedCall(
+            id=text(member(call, "id")),
+            name=text(member(call, "function")),
+            arguments=arguments if isinstance(arguments, dict) else {},
+            malformed=None if failed is None else str(failed),
+        )

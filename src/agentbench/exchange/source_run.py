@@ -1,0 +1,91 @@
+"""The run that is exported: its records and the evidence of each attempt, compared with their seals as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentbench.core.canonical import Json
+from agentbench.core.errors import InputError
+from agentbench.exchange.attempt_trace import AttemptTrace, read_trace
+from agentbench.record.schema import AttemptRecord
+from agentbench.record.seals import altered_evidence
+from agentbench.reports.record_rows import read_records
+from agentbench.reports.sources import Run, open_run
+
+VERIFY = "run `ab verify` for details"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRun:
+    """A run whose records match their seals."""
+
+    run: Run
+
+    @property
+    def path(self) -> Path:
+        return self.run.path
+
+    @property
+    def state(self) -> str:
+        """How the run ended: `closed`, `open` (running or interrupted) or `not sealed` (imported)."""
+        if self.run.seals is None:
+            return "not sealed"
+        return "closed" if self.run.seals.closed else "open"
+
+    def meta(self, key: str) -> str:
+        value = self.run.meta.get(key)
+        return "" if value is None else str(value)
+
+    def records(self) -> Iterator[AttemptRecord]:
+        """Yield the final records, one at a time."""
+        return read_records(self.path, self.run.rows)
+
+    def traces(self) -> Iterator[AttemptTrace]:
+        """Yield the final attempts with their evidence, one at a time.
+
+        Raises:
+            InputError: a file of an attempt differs from its seal.
+        """
+        return map(self._trace, self.records())
+
+    def provenance(self) -> dict[str, Json]:
+        """Return where the exported data comes from, for the metadata of an export."""
+        return {
+            "run_id": self.run.run_id,
+            "run": self.path.name,
+            "suite": self.run.suite,
+            "variant": self.meta("variant"),
+            "harness_version": self.meta("harness_version"),
+            "state": self.state,
+            "evidence": _json(self.run.meta.get("evidence")),
+            "imported": _json(self.run.meta.get("imported")),
+        }
+
+    def _trace(self, record: AttemptRecord) -> AttemptTrace:
+        seals = self.run.seals
+        seal = seals.seals.get(record.attempt_id) if seals else None
+        if seals is not None and seal is not None:
+            altered = altered_evidence(self.path, record, seal, reduced=record.attempt_id in seals.reduced)
+            if altered is not None:
+                raise InputError(f"{self.path} does not verify: {altered}", remedy=VERIFY)
+        return read_trace(self.path, record)
+
+
+def open_source(path: Path) -> SourceRun:
+    """Open a run for export.
+
+    Raises:
+        InputError: not a run directory, it has no attempts, or its records were altered.
+    """
+    run = open_run(path)
+    if run.altered:
+        raise InputError(f"{path} does not verify: {run.altered[0]}", remedy=VERIFY)
+    if not run.rows:
+        raise InputError(f"{path} has no attempts")
+    return SourceRun(run)
+
+
+def _json(value: object) -> Json:
+    return value if isinstance(value, (dict, str)) else None

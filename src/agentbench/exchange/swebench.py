@@ -1,0 +1,69 @@
+"""Write a run for SWE-bench: predictions (`.jsonl`) with the graded patches, or a report (`.json`) as its harness writes one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentbench.authoring.formats.swebench import report
+from agentbench.core.canonical import sha256_hex
+from agentbench.core.errors import InputError
+from agentbench.exchange.output_file import json_bytes, output_file
+from agentbench.exchange.registry import Written
+from agentbench.exchange.source_run import SourceRun
+from agentbench.record.attempt_folder import FINAL_PATCH, content
+from agentbench.record.schema import AttemptRecord
+
+
+def write(run: SourceRun, out: str) -> Written:
+    """Write predictions or a report; the suffix of `out` chooses."""
+    suffix = Path(out).suffix.lower()
+    if suffix == ".jsonl":
+        return _write_predictions(run, out)
+    if suffix == ".json":
+        return _write_report(run, out)
+    raise InputError(f"--out {out}: SWE-bench predictions end in .jsonl, a report in .json")
+
+
+def _write_predictions(run: SourceRun, out: str) -> Written:
+    written = withheld = repeated = 0
+    with output_file(out) as file:
+        for trace in run.traces():
+            record = trace.record
+            patch = _patch(run.path, record)
+            if patch is None:
+                withheld += 1
+                continue
+            repeated += record.repeat > 1
+            written += 1
+            prediction = {
+                "instance_id": record.task_id,
+                "model_name_or_path": record.variant,
+                "model_patch": patch,
+            }
+            file.write(json_bytes(prediction) + b"\n")
+        size = file.tell()
+    notes = [f"{withheld} attempts are left out: the evidence does not have the graded patch"] if withheld else []
+    if repeated:
+        notes.append(f"{repeated} predictions repeat an instance; SWE-bench's harness accepts one for each")
+    return Written(written, size, notes=tuple(notes))
+
+
+def _patch(run: Path, record: AttemptRecord) -> str | None:
+    """Return the graded patch; None if the evidence has no patch, or another text (withheld or redacted) instead of it."""
+    if record.patch is None:
+        return ""
+    data = content(run / record.artifact_paths.task_dir / FINAL_PATCH)
+    if data is None or sha256_hex(data) != record.patch.sha256:
+        return None
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _write_report(run: SourceRun, out: str) -> Written:
+    records = list(run.records())
+    empty = [record.task_id for record in records if record.patch is not None and not record.patch.files]
+    planned = run.run.meta.get("tasks")
+    tasks = [str(task) for task in planned] if isinstance(planned, list) else [record.task_id for record in records]
+    text = json_bytes(report(records, tasks, empty)) + b"\n"
+    with output_file(out) as file:
+        file.write(text)
+    return Written(len(records), len(text))
