@@ -33,7 +33,7 @@ AGENTS: Mapping[str, Factory] = {
     **{f"{cli.PREFIX}{name}": partial(cli.make, profile) for name, profile in PROFILES.items()},
 }
 NEED_MODEL = frozenset({"llm_v0", "context_packer", "subagents"})
-"""Agents that need a model, besides all of `cli:NAME`."""
+"""Agents that need a model, besides all third-party programs."""
 ALIASES: Mapping[str, str] = {"no-op": "noop", "oracle": "reference"}
 _defined: dict[str, Factory] = {}
 """Agents that this process defined in Python."""
@@ -76,7 +76,7 @@ def require_agent(name: str, *, has_model: bool) -> None:
         InputError: it does not.
     """
     _factory(name)
-    if not has_model and (name in NEED_MODEL or name.startswith(cli.PREFIX)):
+    if not has_model and (name in NEED_MODEL or name.startswith(cli.PREFIXES)):
         raise InputError(f"agent '{name}' needs a model", remedy="set one with --model or in the variant file")
 
 
@@ -98,7 +98,7 @@ def require_turns(name: str, turns: int) -> None:
     Raises:
         InputError: it is a command line agent, which ends with its first turn.
     """
-    if turns and name.startswith(cli.PREFIX):
+    if turns and name.startswith(cli.PREFIXES):
         msg = f"agent '{name}' does not support multi-turn tasks (the task has {turns} further turns)"
         raise InputError(msg, remedy="use an agent that does, such as llm_v0, scripted or command")
 
@@ -109,7 +109,7 @@ def require_tools(name: str, task: Task) -> None:
     Raises:
         InputError: it is a program.
     """
-    if task.policy.stage_mode == "strict" and (name == "command" or name.startswith(cli.PREFIX)):
+    if task.policy.stage_mode == "strict" and (name == "command" or name.startswith(cli.PREFIXES)):
         msg = f"agent '{name}' cannot run task '{task.id}': `stage_mode: strict` cannot be enforced on a program, which acts without tools"
         raise InputError(
             msg, remedy="use an agent that works through tools, such as llm_v0, or set `policy.stage_mode: auto`"
@@ -120,11 +120,13 @@ def _factory(name: str) -> Factory:
     known_here = AGENTS.get(ALIASES.get(name, name)) or _defined.get(name)
     if known_here is not None:
         return known_here
+    if name.startswith(cli.INSPECT_PREFIX):
+        return partial(cli.make_solver, name)
     installed = _installed()
     if name not in installed:
         known = known_agents()
         msg = f"unknown agent '{name}'{did_you_mean(name, [*known, *ALIASES])}"
-        raise InputError(msg, remedy=f"available agents: {', '.join(known)}")
+        raise InputError(msg, remedy=f"available agents: {', '.join([*known, cli.SOLVER])}")
     return _load(installed[name])
 
 

@@ -103,7 +103,7 @@ class _Writer:
         self._source = source
         self._records = (self.path / ATTEMPTS).open("xb")
         self._seen: set[tuple[str, int]] = set()
-        self._counts = {status: 0 for status in RunStatus}
+        self._counts = dict.fromkeys(RunStatus, 0)
 
     def add(self, attempt: ImportedAttempt) -> None:
         task = safe_id(attempt.task)

@@ -74,8 +74,9 @@ def _write_eval(file: BinaryIO, run: SourceRun, totals: _Totals) -> None:
 def _write_json(file: BinaryIO, run: SourceRun, totals: _Totals) -> None:
     # Everything but the samples first, so that readers of the header need not parse them.
     file.write(json_bytes(_header(run, totals))[:-1] + b',"samples":[')
-    for number, trace in enumerate(run.traces()):
-        file.write((b",\n" if number else b"\n") + json_bytes(_sample(trace)))
+    file.writelines(
+        (b",\n" if number else b"\n") + json_bytes(_sample(trace)) for number, trace in enumerate(run.traces())
+    )
     file.write(b"]}\n")
 
 

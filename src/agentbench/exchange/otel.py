@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Self
 from urllib.parse import unquote, urlsplit
 
 import httpx
@@ -64,7 +65,7 @@ class _Receiver:
         self.url = address if parts.path.strip("/") else address.rstrip("/") + TRACES_PATH
         self._client = httpx.Client(timeout=30, headers={**_headers(), "content-type": "application/json"})
 
-    def __enter__(self) -> _Receiver:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -116,7 +117,7 @@ def _headers() -> dict[str, str]:
 def request_of(trace: AttemptTrace, run: SourceRun) -> JsonDict:
     """Return one attempt as an OTLP export request."""
     record = trace.record
-    resource = {
+    resource: JsonDict = {
         "service.name": "agentbench",
         "service.version": record.harness_version,
         "agentbench.run_id": record.run_id,
@@ -178,7 +179,7 @@ def _root(trace: AttemptTrace) -> JsonDict:
         "agentbench.cost_unit": record.cost.unit,
         "agentbench.notes": list(trace.notes),
     }
-    evaluation = {
+    evaluation: JsonDict = {
         "gen_ai.evaluation.name": "contract",
         "gen_ai.evaluation.score.value": float(record.result.passed),
         "gen_ai.evaluation.score.label": "pass" if record.result.passed else str(record.run_status),
@@ -221,7 +222,7 @@ def _request_span(trace: AttemptTrace, request: ModelRequest) -> JsonDict:
         "agentbench.cost_usd": response.cost_micro_usd / 1e6 if response else None,
     }
     times = (request.started_us, request.ended_us)
-    return _span(trace.record, f"{request.seq}", f"chat {request.model}", CLIENT, times, attributes, request.error)
+    return _span(f"{trace.record.attempt_id}/{request.seq}", f"chat {request.model}", times, attributes, request.error)
 
 
 def _tool_span(record: AttemptRecord, tool: ToolRun) -> JsonDict:
@@ -236,7 +237,7 @@ def _tool_span(record: AttemptRecord, tool: ToolRun) -> JsonDict:
         "agentbench.exit_code": tool.finished.exit_code if tool.finished else None,
     }
     times = (tool.started_us, tool.ended_us)
-    return _span(record, f"{tool.seq}", f"execute_tool {tool.tool}", INTERNAL, times, attributes, tool.error)
+    return _span(f"{record.attempt_id}/{tool.seq}", f"execute_tool {tool.tool}", times, attributes, tool.error)
 
 
 def _check_span(record: AttemptRecord, check: CheckRecord) -> JsonDict:
@@ -252,22 +253,15 @@ def _check_span(record: AttemptRecord, check: CheckRecord) -> JsonDict:
     began = _nanoseconds(check.started_at) // 1000
     times = (began, began + int(check.duration_sec * 1e6))
     error = check.why if check.outcome == "error" else ""
-    return _span(record, f"check/{check.id}", f"check {check.id}", INTERNAL, times, attributes, error)
+    return _span(f"{record.attempt_id}/check/{check.id}", f"check {check.id}", times, attributes, error)
 
 
-def _span(
-    record: AttemptRecord,
-    key: str,
-    name: str,
-    kind: int,
-    times: tuple[int, int],
-    attributes: Mapping[str, Json],
-    error: str,
-) -> JsonDict:
+def _span(key: str, name: str, times: tuple[int, int], attributes: Mapping[str, Json], error: str) -> JsonDict:
+    """Return a child span. `key` is unique in the run; times are microseconds."""
     span: JsonDict = {
-        "spanId": _hex(f"{record.attempt_id}/{key}", 16),
+        "spanId": _hex(key, 16),
         "name": name,
-        "kind": kind,
+        "kind": CLIENT if name.startswith("chat ") else INTERNAL,
         "startTimeUnixNano": str(times[0] * 1000),
         "endTimeUnixNano": str(times[1] * 1000),
         "attributes": _attributes({**attributes, "error.type": "_OTHER" if error else None}),

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from agentbench.agents.base import AgentExit, AgentSetup, program_exit, require_model
-from agentbench.agents.cli.profiles import PRIVATE, PROFILES, Profile
-from agentbench.agents.command import BRIEFING_TARGET, BRIEFING_VARIABLE
+from agentbench.agents.cli.profiles import INSPECT, PRIVATE, PROFILES, Profile
+from agentbench.agents.command import (
+    AGENT_FILES_TARGET,
+    AGENT_FILES_VARIABLE,
+    BRIEFING_TARGET,
+    BRIEFING_VARIABLE,
+)
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability
+from agentbench.core.text import printable
 from agentbench.tools.program_run import AgentProgram
 from agentbench.tools.session import Session
 
 PREFIX = "cli:"
+INSPECT_PREFIX = "inspect:"
+PREFIXES = (PREFIX, INSPECT_PREFIX)
+"""Prefixes of the names of all agents that are third-party programs."""
+SOLVER = "inspect:MODULE:SOLVER"
+_SOLVER_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 class CliAgent:
@@ -20,11 +32,12 @@ class CliAgent:
 
     observability = Observability.GATEWAY
 
-    def __init__(self, profile: Profile, model: str, env: Mapping[str, str]) -> None:
-        self.name = f"{PREFIX}{profile.name}"
+    def __init__(self, name: str, profile: Profile, model: str, env: Mapping[str, str], argument: str = "") -> None:
+        self.name = name
         self._profile = profile
         self._model = model
         self._env = env
+        self._argument = argument
 
     def run(self, session: Session) -> AgentExit:
         briefing = session.briefing.text
@@ -36,13 +49,15 @@ class CliAgent:
             session.place(f"{PRIVATE}/{name}", filled.encode())
         env = {name: self._profile.rendered(text, model=self._model) for name, text in self._profile.env.items()}
         env = {**self._env, **env}
-        line = self._profile.rendered(self._profile.line, model=self._model)
+        line = self._profile.rendered(self._profile.line, model=self._model, argument=self._argument)
         env[BRIEFING_VARIABLE] = BRIEFING_TARGET
         return program_exit(session, session.run_program(AgentProgram(self.name.replace(":", "_"), line, env)))
 
 
 def profile_of(agent: str) -> Profile | None:
-    """Return the profile of an agent, or None if its name is not `cli:NAME`."""
+    """Return the profile of an agent, or None if it is not a third-party program."""
+    if agent.startswith(INSPECT_PREFIX):
+        return INSPECT
     return PROFILES.get(agent.removeprefix(PREFIX)) if agent.startswith(PREFIX) else None
 
 
@@ -52,8 +67,27 @@ def make(profile: Profile, setup: AgentSetup) -> CliAgent:
     Raises:
         InputError: no model was given, or its name is unsafe in a shell line.
     """
-    model = require_model(f"{PREFIX}{profile.name}", setup).name
+    name = f"{PREFIX}{profile.name}"
+    return CliAgent(name, profile, _model_name(name, setup), setup.env)
+
+
+def make_solver(name: str, setup: AgentSetup) -> CliAgent:
+    """Create an agent that runs a solver of Inspect AI, named `inspect:MODULE:SOLVER`. Its module is in the agent's files.
+
+    Raises:
+        InputError: the name is not of this form, no model was given, or the model's name is unsafe in a shell line.
+    """
+    solver = name.removeprefix(INSPECT_PREFIX)
+    if not _SOLVER_NAME.fullmatch(solver):
+        remedy = f"use {SOLVER}, such as inspect:my_solvers:fix with --agent-files FOLDER"
+        raise InputError(f"invalid agent '{printable(name)}'", remedy=remedy)
+    files = {} if setup.files is None else {AGENT_FILES_VARIABLE: AGENT_FILES_TARGET}
+    return CliAgent(name, INSPECT, _model_name(name, setup), {**setup.env, **files}, solver)
+
+
+def _model_name(agent: str, setup: AgentSetup) -> str:
+    model = require_model(agent, setup).name
     # The name becomes part of shell lines and configuration files, so it must be one plain word.
     if not model or not all(char.isalnum() or char in "._:/@+-" for char in model) or not model.isascii():
         raise InputError(f"invalid model name {model!r} for a command line agent: use only letters, digits and ._:/@+-")
-    return CliAgent(profile, model, setup.env)
+    return model

@@ -36,7 +36,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True)
 class Profile:
-    """One program. `@MODEL@`, and in files `@BRIEFING_JSON@`, are replaced when it runs."""
+    """One program. `@MODEL@`, `@ARGUMENT@`, and in files `@BRIEFING_JSON@`, are replaced when it runs."""
 
     name: str
     package: str
@@ -63,8 +63,9 @@ class Profile:
     def label(self) -> str:
         return f"{self.package} {self.version} ({self.source})"
 
-    def rendered(self, text: str, *, model: str, briefing: str = "") -> str:
-        return text.replace("@MODEL@", model).replace("@BRIEFING_JSON@", json.dumps(briefing))
+    def rendered(self, text: str, *, model: str, briefing: str = "", argument: str = "") -> str:
+        filled = text.replace("@MODEL@", model).replace("@ARGUMENT@", argument)
+        return filled.replace("@BRIEFING_JSON@", json.dumps(briefing))
 
 
 def from_pypi() -> tuple[str, ...]:
@@ -179,5 +180,25 @@ persistence = "none"
 """
     },
 )
+
+_SOLVER_RUNNER = "run_inspect_solver.py"
+INSPECT = Profile(
+    name="inspect",
+    package="inspect-ai",
+    version="0.3.285",
+    source=Source.PYPI,
+    install=from_pypi(),
+    dialect=Dialect.CHAT,
+    line=f"{TARGET}/venv/bin/python {PRIVATE}/{_SOLVER_RUNNER} @ARGUMENT@ @MODEL@",
+    env={
+        # Inspect keeps traces and caches in these folders.
+        "XDG_DATA_HOME": f"{PRIVATE}/data",
+        "XDG_CACHE_HOME": f"{PRIVATE}/cache",
+        "INSPECT_DISPLAY": "none",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    },
+    files={_SOLVER_RUNNER: resources.files("agentbench.agents.cli").joinpath(_SOLVER_RUNNER).read_text()},
+)
+"""Runs a solver or agent of Inspect AI; the argument is its MODULE:NAME."""
 
 PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in (MINI_SWE_AGENT, CLAUDE_CODE, CODEX, AIDER)}
