@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,8 +86,11 @@ def write_imported_run(log: ImportedLog, source: Path, out: Path) -> ImportedRun
         for attempt in attempts:
             writer.add(attempt)
         return writer.finish()
-    except OSError as error:
-        raise InputError(f"cannot write {writer.path}: {error.strerror or error}") from error
+    except BaseException as error:
+        shutil.rmtree(writer.path, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise InputError(f"cannot write {writer.path}: {error.strerror or error}") from error
+        raise
     finally:
         writer.close()
 

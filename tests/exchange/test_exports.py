@@ -1,0 +1,157 @@
+"""Exports that need no other program: content, streaming, and runs that must not be exported."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from agentbench.core.errors import InputError
+from agentbench.core.reasons import Outcome
+from agentbench.exchange import atif_export, inspect_export, otel, registry, source_run
+from agentbench.exchange.registry import exporters, find_exporter, importers
+from agentbench.exchange.source_run import open_source
+from agentbench.record.attempt_folder import EVENTS
+from tests.exchange.sample_runs import HOSTILE, sample_run
+
+pytestmark = pytest.mark.component
+
+STREAMING = [
+    ("inspect", "run.eval", inspect_export),
+    ("inspect", "run.json", inspect_export),
+    ("atif", "atif", atif_export),
+    ("otel", "spans.jsonl", otel),
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sample_run(tmp_path_factory.mktemp("run"), (Outcome.PASS, Outcome.FAIL, Outcome.ERROR))
+
+
+@pytest.fixture(scope="module")
+def withheld(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sample_run(tmp_path_factory.mktemp("withheld"), digest=True)
+
+
+def export(run: Path, form: str, out: Path) -> registry.Written:
+    return find_exporter(form).write(open_source(run), str(out))
+
+
+def test_formats_are_listed_without_their_modules() -> None:
+    assert list(exporters()) == ["inspect", "atif", "otel", "parquet", "junit", "swebench"]
+    assert list(importers()) == ["inspect", "atif"]
+    for lazy in (*registry._EXPORTERS, *registry._IMPORTERS):
+        assert importlib.util.find_spec(lazy.module), lazy.module
+
+
+@pytest.mark.parametrize("form, name, module", STREAMING)
+def test_one_attempt_is_in_memory_at_a_time(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, name: str, module: Any
+) -> None:
+    steps: list[str] = []
+    read, encode = source_run.read_trace, module.json_bytes
+    monkeypatch.setattr(source_run, "read_trace", lambda *given: steps.append("read") or read(*given))
+    monkeypatch.setattr(module, "json_bytes", lambda value: steps.append("encoded") or encode(value))
+    assert export(run, form, tmp_path / name).attempts == 3
+    reads = [number for number, step in enumerate(steps) if step == "read"]
+    assert len(reads) == 3
+    assert all(steps[number + 1] == "encoded" for number in reads)
+
+
+@pytest.mark.parametrize("form, name, module", STREAMING)
+def test_export_of_withheld_text_contains_no_text(
+    withheld: Path, tmp_path: Path, form: str, name: str, module: Any
+) -> None:
+    out = tmp_path / (name if name != "run.eval" else "other.json")
+    export(withheld, form, out)
+    text = "".join(path.read_text() for path in ([out] if out.is_file() else out.iterdir()))
+    assert "[withheld: " in text
+    assert "alert(" not in text
+    assert "fix it" not in text
+
+
+def test_atif_steps_keep_calls_results_and_metrics(run: Path, tmp_path: Path) -> None:
+    export(run, "atif", tmp_path / "out")
+    value = json.loads((tmp_path / "out/task-1__baseline__r1.json").read_text())
+    assert [step["source"] for step in value["steps"]] == ["system", "user", "agent", "agent", "agent"]
+    dispatched, asked, done = value["steps"][2:]
+    assert dispatched["llm_call_count"] == 0
+    assert [call["arguments"] for call in asked["tool_calls"]] == [{"command": HOSTILE}, {}]
+    assert asked["tool_calls"][1]["extra"] == {"malformed_arguments": "{not json"}
+    assert [result["source_call_id"] for result in asked["observation"]["results"]] == ["call-1", "call-2"]
+    assert (done["message"], done["metrics"]["cost_usd"]) == ("Done.", 0.0025)
+    assert value["extra"]["passed"] is True
+
+
+def test_parquet_has_one_row_per_attempt(run: Path, tmp_path: Path) -> None:
+    export(run, "parquet", tmp_path / "t.parquet")
+    table = pq.read_table(tmp_path / "t.parquet")
+    assert table.column("passed").to_pylist() == [True, False, False]
+    assert table.schema.field("score").type == "double"
+
+
+def test_junit_counts_failures_and_errors(run: Path, tmp_path: Path) -> None:
+    export(run, "junit", tmp_path / "t.xml")
+    suites = ET.fromstring((tmp_path / "t.xml").read_text())  # noqa: S314 - our own output
+    assert (suites.get("tests"), suites.get("failures"), suites.get("errors")) == ("3", "1", "1")
+
+
+def test_swebench_predictions_have_the_graded_patches(run: Path, tmp_path: Path) -> None:
+    export(run, "swebench", tmp_path / "p.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [line["instance_id"] for line in lines] == ["task-1", "task-2", "task-3"]
+    assert lines[0]["model_patch"].startswith("diff --git a/src/core.py")
+    export(run, "swebench", tmp_path / "r.json")
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert (report["resolved_ids"], report["error_ids"]) == (["task-1"], ["task-3"])
+
+
+def test_swebench_leaves_out_patches_that_differ_from_the_graded(run: Path, tmp_path: Path) -> None:
+    source = open_source(run)
+    record = next(source.records())
+    assert record.patch is not None
+    other = record.model_copy(update={"patch": record.patch.model_copy(update={"sha256": "0" * 64})})
+    from agentbench.exchange.swebench import _patch
+
+    assert _patch(run, record) is not None
+    assert _patch(run, other) is None
+
+
+@pytest.mark.parametrize("form, name", [("inspect", "a.txt"), ("swebench", "a.txt"), ("junit", "no/such/a.xml")])
+def test_unusable_output_is_refused(run: Path, tmp_path: Path, form: str, name: str) -> None:
+    with pytest.raises(InputError, match="--out"):
+        export(run, form, tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_receiver_that_cannot_be_reached_is_named(run: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot send to http://127\.0\.0\.1:9/v1/traces"):
+        find_exporter("otel").write(open_source(run), "http://127.0.0.1:9")
+
+
+def test_altered_evidence_is_not_exported(tmp_path: Path) -> None:
+    run = sample_run(tmp_path / "runs", (Outcome.PASS,))
+    log = next(run.glob(f"tasks/*/{EVENTS}"))
+    log.write_bytes(log.read_bytes().replace(b"Done.", b"Nope."))
+    with pytest.raises(InputError, match="does not verify"):
+        export(run, "inspect", tmp_path / "x.eval")
+    assert not list(tmp_path.glob("*x.eval*"))
+
+
+def test_altered_record_is_not_exported(tmp_path: Path) -> None:
+    run = sample_run(tmp_path, (Outcome.FAIL,))
+    records = run / "attempts.jsonl"
+    records.write_bytes(records.read_bytes().replace(b'"passed":false', b'"passed":true'))
+    with pytest.raises(InputError, match="does not verify"):
+        open_source(run)
+
+
+def test_unknown_format_suggests_a_known_one() -> None:
+    with pytest.raises(InputError, match="did you mean `inspect`"):
+        find_exporter("inspct")

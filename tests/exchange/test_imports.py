@@ -1,0 +1,136 @@
+"""Imports: results stay those of the other tool, and bad files are refused with their place."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentbench.core.errors import InputError
+from agentbench.core.reasons import Outcome, RunStatus
+from agentbench.exchange.imported_run import safe_id, write_imported_run
+from agentbench.exchange.registry import find_exporter, find_importer
+from agentbench.exchange.source_run import open_source
+from agentbench.reports.card import attempt_card
+from agentbench.reports.run_audit import audit_run
+from agentbench.reports.sources import Run, open_run
+from agentbench.reports.summary import decision, summarise
+from tests.exchange.sample_runs import HOSTILE, sample_run
+
+pytestmark = pytest.mark.component
+
+
+def log(*samples: Any, **header: Any) -> dict[str, Any]:
+    spec = {"task": "t", "model": "openai/m", "packages": {"inspect_ai": "1"}, "created": "2026-01-01T00:00:00Z"}
+    return {"version": 2, "status": "success", "eval": spec, **header, "samples": list(samples)}
+
+
+def sample(name: object, value: object, **more: Any) -> dict[str, Any]:
+    return {"id": name, "epoch": 1, "input": "q", "target": "a", "scores": {"match": {"value": value}}, **more}
+
+
+def load(tmp_path: Path, value: object) -> Run:
+    path = tmp_path / "log.json"
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return open_run(write_imported_run(find_importer(path, "inspect").read(path), path, tmp_path / "runs").path)
+
+
+def test_exported_run_is_imported_as_imported(tmp_path: Path) -> None:
+    source = open_source(sample_run(tmp_path / "runs", (Outcome.PASS, Outcome.FAIL)))
+    find_exporter("inspect").write(source, str(tmp_path / "x.eval"))
+    find_exporter("atif").write(source, str(tmp_path / "atif"))
+    for path in (tmp_path / "x.eval", tmp_path / "atif"):
+        importer = find_importer(path)
+        run = open_run(write_imported_run(importer.read(path), path, tmp_path / "imported").path)
+        assert [record.result.passed for record in run.finals] == [True, False]
+        assert all(record.contract_id.startswith("imported:") for record in run.finals)
+        again = list(open_source(run.path).traces())
+        assert again[0].messages[1].text == f"fix it {HOSTILE}"
+
+
+def test_reports_say_that_results_are_imported(tmp_path: Path) -> None:
+    run = load(tmp_path, log(sample(1, "C"), sample(2, 0)))
+    assert decision(summarise(run)).endswith("[IMPORTED from inspect_ai 1, not graded here]")
+    card = attempt_card(run.finals[0], run)
+    assert card.startswith("PASS [IMPORTED")
+    assert "not graded here; inspect_ai 1: match = C" in card
+
+
+def test_imported_run_cannot_be_verified(tmp_path: Path) -> None:
+    run = load(tmp_path, log(sample(1, "C")))
+    with pytest.raises(InputError, match="was imported from another tool"):
+        audit_run(run.path)
+
+
+@pytest.mark.parametrize(
+    "value, status",
+    [
+        ("C", RunStatus.SUCCESS), (1, RunStatus.SUCCESS), (True, RunStatus.SUCCESS), ("I", RunStatus.FAILURE), (0.5, RunStatus.FAILURE),
+        ("P", RunStatus.FAILURE), (float("nan"), RunStatus.INVALID), ("yes", RunStatus.INVALID), ({"a": 1}, RunStatus.INVALID),
+    ],
+)  # fmt: skip
+def test_only_a_clear_score_is_a_decision(tmp_path: Path, value: object, status: RunStatus) -> None:
+    assert load(tmp_path, log(sample("x", value))).finals[0].run_status is status
+
+
+def test_sample_with_an_error_is_outside_the_rates(tmp_path: Path) -> None:
+    failed = sample("x", "C", error={"message": f"broke {HOSTILE}", "traceback": "", "traceback_ansi": ""})
+    (record,) = load(tmp_path, log(failed)).finals
+    assert (record.run_status, record.invalid_cause) == ("invalid", "harness")
+    assert "broke <script>" in record.termination.rationale
+
+
+def test_hostile_fields_do_no_harm(tmp_path: Path) -> None:
+    odd = sample(
+        f"../../{HOSTILE}", "C", epoch="x", model_usage=[1], total_time="long", started_at=HOSTILE, attachments=3,
+        messages=[{"role": "wizard"}, 7, {"role": "user", "content": [{"type": "image"}, "x"]}, {"role": "assistant", "tool_calls": [None]}],
+        metadata={"deep": json.loads("[" * 200 + "]" * 200)},
+    )  # fmt: skip
+    run = load(tmp_path, log(odd, eval={"task": f"/{HOSTILE}", "model": HOSTILE, "packages": {HOSTILE: HOSTILE}}))
+    (record,) = run.finals
+    assert record.artifact_paths.task_dir.startswith("tasks/")
+    assert (run.path / record.artifact_paths.task_dir).resolve().is_relative_to(run.path.resolve())
+    assert "\x1b" not in decision(summarise(run)) + attempt_card(record, run)
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("", "not JSON"), ("[1]", "expected a JSON object"), ("[" * 100_000, "not JSON"), ('{"version": 2}', "no 'eval'"),
+        ('{"eval": {}}', "no samples"), ('{"eval": {}, "samples": []}', "has no results"),
+        ('{"eval": {}, "samples": [7]}', r"samples\[0\]"), ('{"eval": {}, "samples": [{}, {}]}', "occurs twice"),
+    ],
+)  # fmt: skip
+def test_bad_log_is_refused_and_leaves_nothing(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        load(tmp_path, text)
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_damaged_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps(log()))
+        archive.writestr("samples/1_epoch_1.json", json.dumps(sample(1, "C")))
+    data = bytearray(path.read_bytes())
+    at = data.index(b"samples/1_epoch_1.json") + len(b"samples/1_epoch_1.json")
+    data[at : at + 20] = b"\xff" * 20
+    path.write_bytes(bytes(data))
+    with pytest.raises(InputError, match=r"x\.eval: cannot read samples/1_epoch_1\.json"):
+        write_imported_run(find_importer(path).read(path), path, tmp_path / "runs")
+
+
+def test_unknown_file_lists_the_formats(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(InputError, match="unknown format"):
+        find_importer(tmp_path / "a.txt")
+    with pytest.raises(InputError, match="does not exist"):
+        find_importer(tmp_path / "missing.eval")
+
+
+def test_different_ids_stay_different() -> None:
+    ids = {safe_id(text) for text in ("a b", "a-b", "a/b", "", "..", "é", "x" * 500, "x" * 501)}
+    assert len(ids) == 8
