@@ -66,7 +66,9 @@ def run_commands(log: Path, folder: Path) -> dict:
     return {
         "dump": len(json.loads(output("dump", str(log)))["samples"]),
         "headers": [header["eval"]["task"] for header in json.loads(output("headers", str(log)))],
-        "list": sorted(Path(entry["name"]).name for entry in json.loads(output("list", "--json", "--log-dir", str(folder)))),
+        "list": sorted(
+            Path(entry["name"]).name for entry in json.loads(output("list", "--json", "--log-dir", str(folder)))
+        ),
     }
 
 
@@ -152,7 +154,10 @@ def main(folder: Path) -> None:
 
 def read_harbor_task(path: Path) -> dict:
     task = HarborTask(path)
-    return {"instruction": task.instruction, "valid": HarborTask.is_valid_dir(path) if hasattr(HarborTask, "is_valid_dir") else True}
+    return {
+        "instruction": task.instruction,
+        "valid": HarborTask.is_valid_dir(path) if hasattr(HarborTask, "is_valid_dir") else True,
+    }
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ def write(run: SourceRun, out: str) -> Written:
     attempts = size = 0
     for trace in run.traces():
         record = trace.record
-        name = f"{record.task_id}__{record.variant}__r{record.repeat}.json"
-        with output_file(folder / name.replace("/", "_")) as file:
+        name = f"{record.task_id}__r{record.repeat}__{record.attempt_id}.json"
+        with output_file(folder / name) as file:
             file.write(json_bytes(trajectory(trace, run)) + b"\n")
             size += file.tell()
         attempts += 1
