@@ -17,8 +17,8 @@ from agentbench.trace.originals import Discarded, EvidenceTerms
 from tests.record import samples
 
 HOSTILE = "<script>alert('x')</script> ]]> \x1b[31m\x00\u202e\u2028 \"'\\ {{7*7}} %s attachment://x 🦄 \ud7ff"
-SYSTEM = {"role": "system", "content": "You are careful."}
-USER = {"role": "user", "content": f"fix it {HOSTILE}"}
+SYSTEM: dict[str, object] = {"role": "system", "content": "You are careful."}
+USER: dict[str, object] = {"role": "user", "content": f"fix it {HOSTILE}"}
 
 
 def sample_run(out: Path, outcomes: Sequence[Outcome] = (Outcome.PASS, Outcome.FAIL), *, digest: bool = False) -> Path:
@@ -54,8 +54,13 @@ def _write_requests(folder: AttemptFolder, log: EventLog) -> None:
     }
     broken = {"id": "call-2", "type": "function", "function": {"name": HOSTILE, "arguments": "{not json"}}
     asked: dict[str, object] = {"role": "assistant", "content": HOSTILE, "tool_calls": [call, broken]}
-    answers = [{"role": "tool", "tool_call_id": name, "content": f"{name} {HOSTILE}"} for name in ("call-1", "call-2")]
-    exchanges = [([SYSTEM, USER], asked), ([SYSTEM, USER, asked, *answers], {"role": "assistant", "content": "Done."})]
+    answers: list[dict[str, object]] = [
+        {"role": "tool", "tool_call_id": name, "content": f"{name} {HOSTILE}"} for name in ("call-1", "call-2")
+    ]
+    exchanges: list[tuple[list[dict[str, object]], dict[str, object]]] = [
+        ([SYSTEM, USER], asked),
+        ([SYSTEM, USER, asked, *answers], {"role": "assistant", "content": "Done."}),
+    ]
     for number, (messages, reply) in enumerate(exchanges):
         _write_exchange(folder, log, number, {"model": "m", "messages": messages}, reply)
 

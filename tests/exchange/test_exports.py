@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
-from agentbench.exchange import atif_export, inspect_export, otel, registry, source_run
+from agentbench.exchange import atif_export, attempt_trace, inspect_export, otel, output_file, registry, source_run
 from agentbench.exchange.registry import exporters, find_exporter, importers
 from agentbench.exchange.source_run import open_source
 from agentbench.record.attempt_folder import EVENTS
@@ -55,9 +56,16 @@ def test_one_attempt_is_in_memory_at_a_time(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, name: str, module: Any
 ) -> None:
     steps: list[str] = []
-    read, encode = source_run.read_trace, module.json_bytes
-    monkeypatch.setattr(source_run, "read_trace", lambda *given: steps.append("read") or read(*given))
-    monkeypatch.setattr(module, "json_bytes", lambda value: steps.append("encoded") or encode(value))
+
+    def noted(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            steps.append(step)
+            return function(*given)
+
+        return call
+
+    monkeypatch.setattr(source_run, "read_trace", noted("read", attempt_trace.read_trace))
+    monkeypatch.setattr(module, "json_bytes", noted("encoded", output_file.json_bytes))
     assert export(run, form, tmp_path / name).attempts == 3
     reads = [number for number, step in enumerate(steps) if step == "read"]
     assert len(reads) == 3

@@ -137,7 +137,7 @@ def test_inspect_log_of_withheld_text_has_only_digests(seen: Any) -> None:
 
 
 def test_harbor_validates_our_trajectories(seen: Any) -> None:
-    assert [result for result in seen["atif"].values()] == [[True, []]] * 3
+    assert list(seen["atif"].values()) == [[True, []]] * 3
 
 
 def test_harbor_loads_our_task(seen: Any) -> None:

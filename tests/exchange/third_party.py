@@ -4,6 +4,7 @@
 
 FOLDER has `logs/` (Inspect), `atif/`, `spans.jsonl`, `requests.jsonl` (received by HTTP) and `harbor/` (a task). Prints one JSON object.
 """
+# ruff: noqa: ANN001, ANN202, T201 - types of the other programs are not here
 # mypy: ignore-errors
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def read_harbor_task(path: Path) -> dict:
     task = HarborTask(path)
     return {
         "instruction": task.instruction,
-        "valid": HarborTask.is_valid_dir(path) if hasattr(HarborTask, "is_valid_dir") else True,
+        "valid": HarborTask.is_valid_dir(path),
     }
 
 
