@@ -121,10 +121,10 @@ def test_inspect_reads_messages_calls_scores_and_usage(seen: Any, name: str) -> 
 
 
 def test_inspect_commands_and_viewer_read_our_logs(seen: Any) -> None:
-    assert seen["listed"] == ["run.eval", "run.json", "withheld.eval"]
+    assert seen["listed"] == ["run.eval", "withheld.eval"]
     assert seen["commands"]["dump"] == 3
     assert seen["commands"]["headers"] == ["demo"]
-    assert seen["commands"]["list"] == ["run.eval", "run.json", "withheld.eval"]
+    assert seen["commands"]["list"] == ["run.eval", "withheld.eval"]
     assert "index.html" in seen["bundle"]
     assert "logs/run.eval" in seen["bundle"]
 
@@ -169,6 +169,7 @@ def test_logs_that_inspect_made_become_comparable_runs(seen: Any, tmp_path: Path
     for run in runs:
         assert run.imported.startswith("inspect_ai 0.3")
         assert decision(summarise(run)).startswith("2 of 4 passed")
+        assert sum(row.usage.completion_tokens for row in run.rows) == 8
         assert "IMPORTED from inspect_ai" in decision(summarise(run))
         assert {record.task_id for record in run.finals} >= {"wrong"}
         assert all(record.gates["G3"].outcome == "error" for record in run.finals)  # type: ignore[index]

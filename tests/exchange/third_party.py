@@ -21,7 +21,8 @@ from harbor.utils.trajectory_validator import TrajectoryValidator
 from inspect_ai import Task, eval  # noqa: A004
 from inspect_ai._cli.log import log_command
 from inspect_ai.dataset import Sample
-from inspect_ai.log import bundle_log_dir, list_eval_logs, read_eval_log, read_eval_log_sample_summaries
+from inspect_ai.log import bundle_log_dir, list_eval_logs, read_eval_log, read_eval_log_sample_summaries, write_eval_log
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 from inspect_ai.solver import generate
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -114,19 +115,19 @@ def _with_base64_ids(value):
 
 
 def make_logs(out: Path) -> list[str]:
-    """Evaluate a mock model with Inspect itself: one right, one wrong, one repeated; in both forms."""
+    """Evaluate a mock model with Inspect itself: one answer is right, one wrong, each twice."""
     samples = [
-        Sample(id="right/../id", input="Say it.", target="Default output from mockllm/model"),
+        Sample(id="right: <1>", input="Say it.", target="said"),
         Sample(id="wrong", input="Say <b>", target="x"),
     ]
-    made = []
-    for form in ("eval", "json"):
-        (log,) = eval(
-            Task(name="spoken", dataset=samples, solver=generate(), scorer=match(), epochs=2),
-            model="mockllm/model", log_dir=str(out / form), log_format=form, display="none",
-        )  # fmt: skip
-        made.append(log.location.removeprefix("file://"))
-    return made
+    task = Task(name="spoken", dataset=samples, solver=generate(), scorer=match(), epochs=2)
+    # Usage is stated, because Inspect would download a tokenizer to count it.
+    usage = ModelUsage(input_tokens=3, output_tokens=2, total_tokens=5)
+    said = [ModelOutput.from_content("mockllm/model", "said") for _ in range(4)]
+    model = get_model("mockllm/model", custom_outputs=[output.model_copy(update={"usage": usage}) for output in said])
+    (log,) = eval(task, model=model, log_dir=str(out), display="none")
+    write_eval_log(log, str(out / "log.json"))
+    return [log.location.removeprefix("file://"), str(out / "log.json")]
 
 
 def main(folder: Path) -> None:

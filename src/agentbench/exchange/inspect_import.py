@@ -5,12 +5,18 @@ The first score of the log decides: C and 1 are a pass, other values a fail. A s
 
 from __future__ import annotations
 
+import io
 import math
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO, cast
+
+import zstandard
 
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError
@@ -30,6 +36,10 @@ from agentbench.record.schema import Usage
 from agentbench.trace.json_safe import to_json
 
 NO_MODEL = "none/none"
+ZSTANDARD = 93
+"""Number of the compression method in zip files."""
+LOCAL_HEADER = struct.Struct("<4s5H3I2H")
+"""Header before the data of each member; the last two numbers are the lengths of its name and extra fields."""
 ATTACHMENT = "attachment://"
 EPOCH = "1970-01-01T00:00:00.000+00:00"
 _ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
@@ -104,11 +114,29 @@ def _archive(path: Path) -> zipfile.ZipFile:
 
 def _member_json(archive: zipfile.ZipFile, name: str, path: Path) -> dict[str, Json]:
     try:
-        with archive.open(name) as file:
+        with _opened_member(archive, archive.getinfo(name), path) as file:
             data = file.read(MAX_BYTES + 1)
-    except (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+    except (OSError, zipfile.BadZipFile, zlib.error, zstandard.ZstdError, NotImplementedError, RuntimeError) as error:
         raise InputError(f"{path}: cannot read {name}: {error}") from None
     return parse_object(data, f"{path}: {name}")
+
+
+@contextmanager
+def _opened_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Iterator[BinaryIO]:
+    """Open a member. Inspect compresses with Zstandard, which zipfile cannot read before Python 3.14."""
+    if info.compress_type != ZSTANDARD:
+        with archive.open(info) as member_file:
+            yield cast("BinaryIO", member_file)
+        return
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        header = file.read(LOCAL_HEADER.size)
+        if len(header) < LOCAL_HEADER.size or not header.startswith(b"PK\x03\x04"):
+            raise zipfile.BadZipFile("the local header is damaged")
+        name_length, extra_length = LOCAL_HEADER.unpack(header)[-2:]
+        file.seek(name_length + extra_length, io.SEEK_CUR)
+        with zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=False) as reader:
+            yield reader
 
 
 def _listed_samples(path: Path, samples: Json) -> Iterator[Mapping[str, Json]]:
