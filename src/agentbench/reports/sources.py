@@ -142,7 +142,10 @@ class Run:
 
     @cached_property
     def identities(self) -> tuple[Identity, ...]:
-        return tuple(map(identity_of, self.rows))
+        identities: Iterable[Identity] = map(identity_of, self.rows)
+        if self.imported:  # another tool does not use the seed of the protocol
+            identities = (replace(identity, seed=None) for identity in identities)
+        return tuple(identities)
 
 
 @dataclass(frozen=True)
