@@ -85,3 +85,23 @@ def test_real_program_solves_a_task_through_the_gateway(ab: Ab, task: Path, tmp_
     other = attempt(ab, task, "noop").record
     assert (record["contract_id"], record["env_digest"]) == (other["contract_id"], other["env_digest"])
     assert ab("verify", folder).code == 0
+
+
+def test_inspect_solver_solves_a_task_through_the_gateway(ab: Ab, task: Path, tmp_path: Path) -> None:
+    solvers = tmp_path / "solvers"
+    solvers.mkdir()
+    (solvers / "mine.py").write_text(
+        "from inspect_ai.agent import react\nfrom inspect_ai.tool import bash\n\n\n"
+        "def fixer():\n    return react(tools=[bash(timeout=60)])\n"
+    )
+    script = tmp_path / "answers.yaml"
+    answers = [calls("bash", command=EDIT), calls("submit", answer="done")]
+    script.write_text(yaml.safe_dump({"answers": answers}))
+    ran = attempt(ab, task, "inspect:mine:fixer", "--agent-files", solvers, "--model", f"scripted:{script}")
+    record = ran.record
+    assert record["result"]["passed"], (record, ran.stderr)
+    assert (record["observability"], record["usage"]["model_requests"]) == ("gateway", 2)
+    folder = Path(ran.json["run_dir"])
+    manifest = json.loads(next(folder.glob("tasks/*/manifest.json")).read_text())
+    assert manifest["protocol_manifest"]["observed"]["agent_program"]["profile"] == "inspect"
+    assert ab("verify", folder).code == 0
