@@ -197,7 +197,7 @@ INSPECT = Profile(
         "INSPECT_DISPLAY": "none",
         "PYTHONDONTWRITEBYTECODE": "1",
     },
-    files={_SOLVER_RUNNER: resources.files("agentbench.agents.cli").joinpath(_SOLVER_RUNNER).read_text()},
+    files={_SOLVER_RUNNER: resources.files("agentbench.agents.cli").joinpath("sandboxed", _SOLVER_RUNNER).read_text()},
 )
 """Runs a solver or agent of Inspect AI; the argument is its MODULE:NAME."""
 

@@ -5,7 +5,7 @@
 The task has one sample: the briefing. Inspect's tools work in the workspace through a sandbox environment that executes in place,
 because this program is inside the sandbox already. Its requests to a model go to the gateway. Nothing is scored here.
 """
-# ruff: noqa: T201 - a program of its own
+# ruff: noqa: T201, INP001 - a program of its own, not a module of the package
 # mypy: ignore-errors
 
 from __future__ import annotations
