@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("agentbench.cli.init", "Create a suite with one commented task."),
     "keys": ("agentbench.cli.keys", "Create and list the keys that sign runs."),
     "query": ("agentbench.cli.query", "Query records and events of runs with SQL."),
+    "mcp": ("agentbench.cli.mcp", "Serve suites, runs and traces to agents and editors."),
     "operator": ("agentbench.cli.operator", "List or answer questions of paused attempts."),
     "pilot": ("agentbench.cli.pilot", "Plan, register and carry out a staged study."),
     "replay": ("agentbench.cli.replay", "Grade recorded patches again and compare the outcomes."),

@@ -40,7 +40,7 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
         if not candidates:
             raise InputError(f"no runs in {folder}", remedy="name another folder as FOLDER/latest")
         return candidates[0]
-    matches = _matching(path.name, candidates) if path.name else []
+    matches = matching_runs(path.name, candidates) if path.name else []
     if len(matches) == 1:
         return matches[0]
     if matches:
@@ -105,7 +105,7 @@ def _started(path: Path) -> tuple[float, int, str]:
     return started.timestamp(), written, path.name
 
 
-def _matching(name: str, candidates: Sequence[Path]) -> list[Path]:
+def matching_runs(name: str, candidates: Sequence[Path]) -> list[Path]:
     """Return the runs with this name or id, else those whose name or id starts with it."""
     ids = {path: run_id(path) for path in candidates}
     exact = [path for path in candidates if name in {path.name, ids[path]}]

@@ -49,7 +49,7 @@ class RunEntry:
 
 def list_runs(folder: Path, limit: int | None = None) -> list[RunEntry]:
     """Read the runs of a folder, newest first. A run that cannot be read is listed as such."""
-    return [_entry(path) for path in run_directories(folder)[:limit]]
+    return [run_entry(path) for path in run_directories(folder)[:limit]]
 
 
 def as_json(entries: Sequence[RunEntry]) -> list[dict[str, object]]:
@@ -76,7 +76,8 @@ def headline(entries: Sequence[RunEntry], folder: Path) -> str:
     return f"{plural(len(entries), 'run')} in {folder}, newest first"
 
 
-def _entry(path: Path) -> RunEntry:
+def run_entry(path: Path) -> RunEntry:
+    """Read one run; one that cannot be read is an entry that says why."""
     try:
         run = RunDirectory.open(path)
         rows = read_rows(path).finals

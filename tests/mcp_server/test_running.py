@@ -1,0 +1,63 @@
+"""`ab mcp --allow-runs`: clients start runs within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.mcp_server.conftest import Project, Session, connected
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture(scope="module")
+def session(project: Project) -> Iterator[Session]:
+    variants = project.folder / "configs" / "variants"
+    variants.mkdir(parents=True)
+    (variants / "sleeps.yaml").write_text("name: sleeps\ncommand: sleep 600\n")
+    arguments = ["--allow-runs", "--max-attempts", "4", "--max-usd", "3", "--model", "scripted:allowed.yaml"]
+    with connected(project, *arguments) as session:
+        yield session
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"agent": "nop"}, "did you mean 'noop'"),
+        ({"agent": "command"}, "needs files or a command"),
+        ({"variant": "../x"}, "is not the name of a variant"),
+        ({"variant": "evil.yaml"}, "is not the name of a variant"),
+        ({"agent": "llm_v0", "model": "scripted:/etc/passwd"}, "allowed models: scripted:allowed.yaml"),
+        ({"agent": "noop", "suite": "../tasks/tiny"}, "invalid suite name"),
+        ({"agent": "noop", "tasks": ["three"]}, "no task 'three' in suite tiny"),
+        ({"agent": "noop", "repeats": 2}, "6 attempts asked for"),
+        ({}, "give either agent or variant"),
+    ],
+)
+def test_run_outside_the_limits_is_refused(session: Session, arguments: dict[str, object], message: str) -> None:
+    assert message in session.error("start_run", **{"suite": "tiny", **arguments})
+
+
+def test_started_run_can_be_followed_read_and_counts(session: Session, project: Project) -> None:
+    started = session.call("start_run", suite="tiny", agent="noop", tasks=["two"])
+    ended = started
+    while ended["state"] == "running":
+        ended = session.call("run_progress", number=started["number"], wait_sec=20)
+    assert ended["state"] == "finished", ended
+    assert ended["finished"] == 1
+    assert ended["verdicts"][0].startswith("two: FAIL TESTS_FAILED")
+    (name,) = ended["runs"]
+    assert session.call("read_run", run=name)["headline"].startswith("0 of 1")
+    assert (project.folder / "runs" / name / "run.json").is_file()
+    # Attempts count for the life of the server.
+    assert "3 of 4 left" in session.error("start_run", suite="tiny", agent="noop", repeats=2)
+
+
+def test_stopped_run_is_recorded_as_interrupted(session: Session) -> None:
+    started = session.call("start_run", suite="tiny", variant="sleeps", tasks=["one"])
+    stopped = session.call("stop_run", number=started["number"])
+    while stopped["state"] == "running":
+        stopped = session.call("stop_run", number=started["number"])
+    assert stopped["state"] == "interrupted"
+    assert session.call("list_runs", limit=1)["runs"][0]["state"] == "interrupted"
