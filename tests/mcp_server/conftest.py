@@ -38,7 +38,9 @@ def project(tmp_path_factory: pytest.TempPathFactory, shared_state: Path) -> Pro
     tasks = make_suite(folder / "tasks", "one", "two")
     hidden = make_task(
         tasks / "tiny" / "hidden",
-        text=TASK.format(id="hidden").replace("must say 42.", f"must say 42. {HOSTILE}").replace("oracle:", "oracle:\n  hidden: hidden"),
+        text=TASK.format(id="hidden")
+        .replace("must say 42.", f"must say 42. {HOSTILE}")
+        .replace("oracle:", "oracle:\n  hidden: hidden"),
     )
     (hidden / "hidden").mkdir()
     (hidden / "hidden" / "test_secret.txt").write_text("hidden-content")

@@ -156,5 +156,5 @@ def test_task_folder_outside_the_run_is_not_read(session: Session, project: Proj
 
 
 def test_unknown_names_get_a_suggestion(session: Session) -> None:
-    assert "did you mean 'hidden'" in session.error("read_task", suite="tiny", task="hiden")
+    assert "did you mean `hidden`" in session.error("read_task", suite="tiny", task="hiden")
     assert "no attempt or task" in session.error("read_attempt", run="latest", attempt="three")

@@ -24,7 +24,7 @@ def session(project: Project) -> Iterator[Session]:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"agent": "nop"}, "did you mean 'noop'"),
+        ({"agent": "nop"}, "did you mean `noop`"),
         ({"agent": "command"}, "needs files or a command"),
         ({"variant": "../x"}, "is not the name of a variant"),
         ({"variant": "evil.yaml"}, "is not the name of a variant"),

@@ -12,6 +12,7 @@ import click
 
 from agentbench.api.execution import execute_study
 from agentbench.cli.interrupts import graceful_interrupts, saving
+from agentbench.cli.notify import announcer
 from agentbench.cli.options import RunOptions, store_options
 from agentbench.cli.output import print_result, print_resume_command, print_unfinished
 from agentbench.cli.progress import Progress
@@ -127,8 +128,11 @@ def resume_run(
 
 def execute(study: Study, progress: Progress, *, quiet: bool, resumable: bool) -> StudyResult:
     """Make the attempts of a study and close its runs. `resumable`: whether `ab run --resume` can continue them."""
+    announce = announcer()
 
     def closed(run: RunDirectory, completed: bool) -> None:
+        if not completed:
+            announce.interrupted(run.path)
         if not completed and resumable:
             print_resume_command(run.path)
         elif not quiet:
@@ -178,7 +182,9 @@ def finish(
         print_unfinished(path, repeatable)
     if result.exit_code:
         click.echo("No attempt has a result; the reasons are above and in `ab show`.", err=True)
-    return exit_code(result, conditions)
+    code = exit_code(result, conditions)
+    announcer().finished(result.runs, code)
+    return code
 
 
 def _sign(runs: Sequence[Path], signing: Signing) -> None:
@@ -198,4 +204,5 @@ def exit_code(result: StudyResult, conditions: Sequence[Condition]) -> int:
     if met is None:
         return 0
     click.echo(f"--fail-on: {met}", err=True)
+    announcer().gate_failed(result.runs, str(met))
     return 1

@@ -17,7 +17,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Cost": ("prices", "task_usd", "total_usd"),
     "Sandbox and workers": ("sandbox", "fresh_setup", "workers", "executor", "ray_address"),
     "Evidence": ("evidence", "vault_recipients", "vault_passphrase", "sign", "witness"),
-    "Output": ("out", "view", "as_json", "fail_on"),
+    "Output": ("out", "view", "as_json", "fail_on", "notify"),
 }
 """Heading -> names of parameters, in the order of the help."""
 OTHER = "Other options"

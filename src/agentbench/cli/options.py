@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 import click
 
+from agentbench.cli.notify import notify_option
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -244,6 +246,7 @@ run_options = stack(
         type=FOLDER,
         help="Sign the run and append it to this log: a folder, or a git repository.",
     ),
+    notify_option,
     json_option,
 )
 

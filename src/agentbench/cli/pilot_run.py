@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agentbench.cli.notify import announcer, notify_option
 from agentbench.cli.options import FOLDER, executor_option, json_option, workers_option
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ rule ended the pilot, 2 if something frozen has changed.
 @click.option("--stage", type=click.Choice(["feasibility", "limited", "full"]), help="The stage that must come next.")
 @workers_option
 @executor_option
+@notify_option
 @json_option
 def run_command(
     folder: Path, *, stage: str | None, workers: int, executor: str, ray_address: str, as_json: bool
@@ -72,6 +74,7 @@ def _run_stage(run: StageRun, *, as_json: bool) -> int:
             click.echo(f"To continue: ab pilot run {run.state.folder}", err=True)
             raise
         decision = run.close()
+    announcer().stage_ended(run.state.folder, decision, decision_headline(decision))
     if as_json:
         click.echo(json.dumps({"decision": decision.as_json(), **status_json(frozen_status(run.state))}, indent=2))
     else:

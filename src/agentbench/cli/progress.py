@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agentbench.cli.notify import announcer
 from agentbench.core.text import printable
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Progress:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
+        self._announcer = announcer()
         self._lock = threading.Lock()
         self._line = LiveLine(quiet=quiet)
         self._total = 0
@@ -137,6 +139,7 @@ class Progress:
             f"    {answer} --continue --reason 'why it may go on'",
             f"    {answer} --stop --reason 'why it must not'",
         ]
+        self._announcer.asked(run, question)
         with self._lock:
             if colours_verdicts(sys.stderr):
                 sys.stderr.write("\a")

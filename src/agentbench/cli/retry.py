@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from agentbench.cli.notify import notify_option
 from agentbench.cli.options import RUN, executor_option, fail_on_option, json_option, workers_option
 
 EPILOG = """\b
@@ -34,6 +35,7 @@ rate, so an attempt that counts is never superseded.
 @fail_on_option
 @workers_option
 @executor_option
+@notify_option
 @json_option
 def command(
     run: Path, *, kind: str, fail_on: str | None, workers: int, executor: str, ray_address: str, as_json: bool

@@ -129,7 +129,7 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     ]
     if changed:
         msg = f"{', '.join(changed)} cannot be changed when resuming"
-        kept = "--workers, --executor, --ray-address, --task-usd, --total-usd, --model-patience, --no-preflight, --sign, --witness and --fail-on"
+        kept = "--workers, --executor, --ray-address, --task-usd, --total-usd, --model-patience, --no-preflight, --sign, --witness, --notify and --fail-on"
         raise InputError(msg, remedy=f"omit it or start a new run; only {kept} can be changed")
     ended_by_cap = any(
         record.termination.code is TerminationCode.TOTAL_BUDGET for record in filter(is_repeatable, run.finals())
@@ -167,6 +167,7 @@ _FREE = frozenset(
         "model_patience",
         "preflight",
         "view",
+        "notify",
     }
 )
 """Options that may differ when a run is resumed: they change its speed, its end or its output, not what attempts do."""

@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Literal
 
 import agentbench as ab
+from agentbench.agents.registry import require_agent
 from agentbench.contract.schema import SLUG
 from agentbench.core.text import printable
+from agentbench.execution.config import load_variant
+from agentbench.execution.request import VARIANTS
 from agentbench.mcp_server.answer import Answer, answer
 from agentbench.record.headline import headline
 
@@ -232,6 +235,10 @@ class Launcher:
         if model is not None and model not in self._limits.models:
             allowed = ", ".join(self._limits.models) or "none"
             raise ab.InputError(f"model '{printable(model)}' is not allowed", remedy=f"allowed models: {allowed}")
+        if variant is not None:
+            load_variant(variant, VARIANTS)
+        if agent is not None:
+            require_agent(agent, has_model=model is not None)
 
     def _budget_left(self) -> float:
         return self._limits.max_usd - sum(job.spent for job in self._jobs)
