@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import runpy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from tests.execution.tasks import ASKS, make_suite
 
 __all__ = ["ab", "shared_state"]
 
+ROOT = Path(__file__).parents[1]
 SECRET = "a secret of thirty-two characters"
 
 
@@ -58,7 +60,7 @@ def receiver() -> Iterator[Receiver]:
     found = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802 - named by the library
+        def do_POST(self) -> None:
             found.handle(self)
 
         def log_message(self, *_: object) -> None:
@@ -95,6 +97,10 @@ def test_delivery_is_signed_json(receiver: Receiver) -> None:
     parts = dict(part.split("=") for part in headers["x-agentbench-signature"].split(","))
     expected = hmac.new(SECRET.encode(), f"{parts['t']}.".encode() + body, hashlib.sha256).hexdigest()
     assert parts["v1"] == expected
+    genuine = runpy.run_path(str(ROOT / "docs" / "examples" / "verify_webhook.py"))["genuine"]
+    assert genuine(body, headers["x-agentbench-signature"], SECRET.encode())
+    assert not genuine(body + b" ", headers["x-agentbench-signature"], SECRET.encode())
+    assert not genuine(body, "t=1,v1=" + parts["v1"], SECRET.encode())
     event = json.loads(body)
     assert event["event"] == headers["x-agentbench-event"] == "run_finished"
     assert event["delivery_id"] == headers["x-agentbench-delivery"]

@@ -25,8 +25,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 LONGEST_REQUEST = 1 << 17
-NOT_IMPORTED = ("agentbench.acceptance.runner", "agentbench.sandbox.server", "agentbench.demo")
-"""Packages that run in sandboxes only, and data."""
+NOT_IMPORTED = ("agentbench.acceptance.runner", "agentbench.sandbox.server", "agentbench.demo", "agentbench.mcp_server")
+"""Packages that run in sandboxes only, data, and the MCP server, whose imports are slow."""
 
 
 def run_preloaded(

@@ -56,8 +56,9 @@ def test_started_run_can_be_followed_read_and_counts(session: Session, project: 
 
 def test_stopped_run_is_recorded_as_interrupted(session: Session) -> None:
     started = session.call("start_run", suite="tiny", variant="sleeps", tasks=["one"])
+    session.call("run_progress", number=started["number"], wait_sec=2)
     stopped = session.call("stop_run", number=started["number"])
     while stopped["state"] == "running":
-        stopped = session.call("stop_run", number=started["number"])
+        stopped = session.call("run_progress", number=started["number"], wait_sec=20)
     assert stopped["state"] == "interrupted"
-    assert session.call("list_runs", limit=1)["runs"][0]["state"] == "interrupted"
+    assert "2 of 4 left" in session.error("start_run", suite="tiny", agent="noop"), "the server goes on"

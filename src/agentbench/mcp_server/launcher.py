@@ -70,6 +70,7 @@ class Job:
     spent: float = 0.0
     runs: tuple[str, ...] = ()
     error: str = ""
+    stop_asked: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
 
     def on_event(self, event: ab.ProgressEvent) -> None:
@@ -90,7 +91,8 @@ class Launcher:
         self._jobs: list[Job] = []
         self._orders: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._active: Job | None = None
-        self._stop_asked = False
+        self._interrupted = False
+        """Whether an interrupt that `stop` or `close` sent is on its way."""
 
     # --- tools: called on threads of the server ------------------------------------------------------------------------
 
@@ -152,8 +154,11 @@ class Launcher:
 
     def _interrupt(self, job: Job | None) -> None:
         with self._lock:
-            if job is not None and self._active is job:
-                self._stop_asked = True
+            if job is None or job.stop_asked:
+                return  # a second interrupt would end the saving of records
+            job.stop_asked = True
+            if self._active is job:
+                self._interrupted = True
                 _thread.interrupt_main(signal.SIGTERM)  # `ab` maps it to an interrupt; SIGINT may be ignored
 
     # --- the main thread -----------------------------------------------------------------------------------------------
@@ -169,9 +174,9 @@ class Launcher:
                 if not self._make_next():
                     return
             except KeyboardInterrupt:
-                if not self._stop_asked:
+                if not self._interrupted:
                     raise
-                self._stop_asked = False
+                self._interrupted = False
 
     def _make_next(self) -> bool:
         """Make the next run. Return False if the server has ended."""
@@ -180,8 +185,11 @@ class Launcher:
             return False
         try:
             with self._lock:
-                self._active = job
-            self._make(job)
+                self._active = None if job.stop_asked else job
+            if self._active is job:
+                self._make(job)
+            else:
+                job.state, job.error = "interrupted", "stopped before its first attempt"
         except KeyboardInterrupt:
             job.state, job.error = "interrupted", "interrupted; `ab run --resume` continues the run"
             raise
