@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.conformance.requirements import LEVELS, Level, Proofs, claimable, read_requirements
 
+# Tests must not depend on the configuration of the user.
+os.environ["AB_CONFIG"] = os.devnull
 # Tests must not depend on the load of the machine.
 settings.register_profile("no-deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no-deadline")

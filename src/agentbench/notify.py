@@ -61,7 +61,7 @@ class Webhook:
             )
         if len(secret) < MIN_SECRET:
             problem = "is shorter than 16 characters" if secret else "is missing"
-            remedy = f"set {SECRET}, or notify.secret in the configuration file; `openssl rand -hex 32` makes one"
+            remedy = f"set {SECRET}, or notify-secret in the file that `ab config path` names; `openssl rand -hex 32` makes one"
             raise InputError(f"the secret that signs notifications {problem}", remedy=remedy)
         return cls(url, secret.encode())
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FOLDER, sandbox_option
+from agentbench.cli.options import out_option, sandbox_option
 from agentbench.cli.output import called_as
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ TRICKS = {
     "--workers", type=click.IntRange(1, 256), default=2, show_default=True, help="Number of parallel attempts."
 )
 @sandbox_option
-@click.option(
-    "--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Folder for run directories."
-)
+@out_option
 def command(*, workers: int, sandbox: str, out: Path) -> None:
     """Validate six tasks, run three agents on them (one cheats), grade, compare and verify."""
     from agentbench.cli.launch import run_rows

@@ -10,12 +10,12 @@ import click
 
 from agentbench.cli.options import (
     FILE,
-    FOLDER,
     EvidenceOptions,
     evidence_options,
     fail_on_option,
     fresh_option,
     json_option,
+    out_option,
     sandbox_option,
     store_options,
     workers_option,
@@ -56,9 +56,7 @@ class GradeOptions(SelectionOptions, EvidenceOptions):
 @workers_option
 @sandbox_option
 @fresh_option
-@click.option(
-    "--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Folder for run directories."
-)
+@out_option
 @fail_on_option
 @json_option
 def command(

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "adjudicate": ("agentbench.cli.adjudicate", "Record a reviewer's finding about an attempt."),
     "cache": ("agentbench.cli.cache", "List or remove prepared environments and other cached data."),
     "completion": ("agentbench.cli.completion", "Print the completion script of a shell."),
+    "config": ("agentbench.cli.config", "Show the configuration and where it comes from."),
     "demo": ("agentbench.cli.demo", "Run a complete evaluation on bundled tasks."),
     "doctor": ("agentbench.cli.doctor", "Check what works on this machine."),
     "export-run": ("agentbench.cli.export_run", "Write a run as a bundle, or in the format of another tool."),

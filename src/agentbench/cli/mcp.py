@@ -58,12 +58,13 @@ def command(
     Hidden tests, references and the output of checks are not served. Runs that clients start are written to the first
     PATH.
     """
+    from agentbench.cli.settings import runs_folder
     from agentbench.mcp_server.launcher import Launcher, RunLimits
     from agentbench.mcp_server.library import Library
     from agentbench.mcp_server.server import serve
     from agentbench.view.roots import Roots
 
-    folders = paths or (Path("artifacts/runs"),)
+    folders = paths or (runs_folder(),)
     limits = RunLimits(max_attempts, max_usd, models, workers, sandbox, prices)
     launcher = Launcher(limits, tasks_dir, folders[0]) if allow_runs else None
     serve(Library(Roots.of(folders), tasks_dir), launcher)

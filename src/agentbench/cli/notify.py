@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from agentbench.cli.settings import ConfiguredOption, read_settings
 from agentbench.core.canonical import Json
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def notify_option(function: F) -> F:
     """Add `--notify`. The webhook belongs to the context of the command; `announcer` returns it."""
     return click.option(
         "--notify",
+        cls=ConfiguredOption,
         metavar="URL",
         expose_value=False,
         callback=_open,
@@ -87,11 +88,11 @@ def announcer() -> Announcer:
 
 
 def _open(context: click.Context, _parameter: click.Parameter, url: str | None) -> None:
-    if url is None or context.resilient_parsing or context.params.get("dry_run"):
+    if url is None or context.resilient_parsing:
         return
-    from agentbench.notify import SECRET, Webhook
+    from agentbench.notify import Webhook
 
-    webhook = Webhook.of(url, os.environ.get(SECRET, ""))
+    webhook = Webhook.of(url, str(read_settings()["notify-secret"].value or ""))
     context.meta[_KEY] = context.with_resource(_opened(webhook))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from agentbench.cli.options import FOLDER, RUN, json_option
+from agentbench.cli.options import RUN, json_option, out_option
 from agentbench.cli.output import called_as
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ def command() -> None:
 
 @command.command("list", epilog=EPILOG)
 @click.argument("run", type=RUN, required=False)
-@click.option(
-    "--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Folder for run directories."
-)
+@out_option
 @json_option
 def list_questions(run: Path | None, out: Path, *, as_json: bool) -> None:
     """List pending questions of one run or of all runs."""

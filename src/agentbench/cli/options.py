@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 import click
 
 from agentbench.cli.notify import notify_option
+from agentbench.cli.settings import SANDBOXES, ConfiguredOption, runs_folder
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -39,7 +40,7 @@ class RunType(click.ParamType[Path]):
             return value
         from agentbench.record.find_run import find_run
 
-        path = find_run(value)
+        path = find_run(value, runs_folder())
         if not self._bundles or ctx is None or not path.is_file():
             return path
         from agentbench.record.bundle import open_bundle
@@ -51,9 +52,9 @@ class RunType(click.ParamType[Path]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        from agentbench.record.find_run import LATEST, RUNS, run_directories
+        from agentbench.record.find_run import LATEST, run_directories
 
-        names = [LATEST, *(path.name for path in run_directories(RUNS))]
+        names = [LATEST, *(path.name for path in run_directories(runs_folder()))]
         matches = [CompletionItem(name) for name in names if name.startswith(incomplete)]
         return matches or [CompletionItem(incomplete, type="dir")]
 
@@ -103,10 +104,23 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 tasks_dir_option = click.option(
-    "--tasks-dir", type=FOLDER, default=Path("tasks"), show_default=True, help="Folder of suites."
+    "--tasks-dir", type=FOLDER, default=Path("tasks"), show_default=True, cls=ConfiguredOption, help="Folder of suites."
+)
+out_option = click.option(
+    "--out",
+    type=FOLDER,
+    default=Path("artifacts/runs"),
+    show_default=True,
+    cls=ConfiguredOption,
+    help="Folder for run directories.",
 )
 workers_option = click.option(
-    "--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of parallel attempts."
+    "--workers",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    cls=ConfiguredOption,
+    help="Number of parallel attempts.",
 )
 executor_option = stack(
     click.option(
@@ -125,9 +139,10 @@ executor_option = stack(
 )
 sandbox_option = click.option(
     "--sandbox",
-    type=click.Choice(["auto", "bwrap", "docker"]),
+    type=click.Choice(SANDBOXES),
     default="auto",
     show_default=True,
+    cls=ConfiguredOption,
     help="Sandbox backend; auto uses docker if the task has an image, else bwrap.",
 )
 fresh_option = click.option(
@@ -231,9 +246,7 @@ run_options = stack(
     executor_option,
     sandbox_option,
     fresh_option,
-    click.option(
-        "--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Folder for run directories."
-    ),
+    out_option,
     click.option(
         "--sign",
         metavar="[KEY]",
@@ -361,4 +374,4 @@ def _with_found_run(model: str | None) -> str | None:
         return model
     from agentbench.record.find_run import find_run
 
-    return f"{prefix}{find_run(model.removeprefix(prefix))}"
+    return f"{prefix}{find_run(model.removeprefix(prefix), runs_folder())}"

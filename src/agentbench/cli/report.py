@@ -143,6 +143,7 @@ def paired(
     as_json: bool,
 ) -> None:
     """Compare two methods on the same tasks."""
+    from agentbench.cli.settings import runs_folder
     from agentbench.core.errors import InputError
     from agentbench.reports.gate import check_gate, read_gate, undecided
     from agentbench.reports.paired import compare_sides
@@ -157,7 +158,7 @@ def paired(
     _refuse_out(out, form)
     chosen = gate.rate if gate else Rate(rate or Rate.CONTRACT)
     # What cannot be opened is a mistake of the user, not an undecided gate.
-    a, b = open_sides(*_two_sides(sides, run_a, run_b))
+    a, b = open_sides(*_two_sides(sides, run_a, run_b), runs_folder())
     try:
         report = compare_sides(
             a,

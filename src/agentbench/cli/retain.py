@@ -166,12 +166,13 @@ def _require_key(plans: Sequence[Step], key: SigningKey | None) -> None:
 
 def _run_directories(given: Sequence[Path]) -> list[Path]:
     """Replace folders of runs by the runs in them; without any, take all runs of the default folder."""
+    from agentbench.cli.settings import runs_folder
     from agentbench.core.errors import InputError
-    from agentbench.record.find_run import RUNS, run_directories
+    from agentbench.record.find_run import run_directories
     from agentbench.record.naming import RUN_JSON
 
     runs: list[Path] = []
-    for folder in given or (RUNS,):
+    for folder in given or (runs_folder(),):
         single = (folder / RUN_JSON).exists() or not folder.is_dir()
         found = [folder] if single else run_directories(folder)
         if not found:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from agentbench.cli.options import FOLDER, json_option
+from agentbench.cli.options import json_option, out_option
 
 EPILOG = """\b
 Examples:
@@ -26,9 +26,7 @@ def command() -> None:
 
 
 @command.command("ls", epilog=EPILOG)
-@click.option(
-    "--out", type=FOLDER, default=Path("artifacts/runs"), show_default=True, help="Folder for run directories."
-)
+@out_option
 @click.option("--limit", type=click.IntRange(1), help="List only the newest runs.")
 @json_option
 def ls_command(*, out: Path, limit: int | None, as_json: bool) -> None:

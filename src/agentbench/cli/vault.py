@@ -103,14 +103,15 @@ def get(
 @json_option
 def show_log(run: Path | None, vault: Path | None, as_json: bool) -> None:
     """List every access to the store, or to the originals of one run. Exit 1 if the log was changed."""
+    from agentbench.cli.settings import runs_folder
     from agentbench.core.errors import RecordError
     from agentbench.execution.originals import keeps_originals
-    from agentbench.record.find_run import RUNS, run_id
+    from agentbench.record.find_run import run_id
     from agentbench.trace.events import VaultAccess
     from agentbench.vault.access_log import accesses, head, require_known
     from agentbench.vault.store import store_folder
 
-    folder = vault or store_folder(run.absolute().parent if run else RUNS)
+    folder = vault or store_folder(run.absolute().parent if run else runs_folder())
     wanted = run_id(run) if run else None
     try:
         last, problem, remedy = head(folder), "", ""
@@ -158,9 +159,9 @@ def rotate(
 
     With --all, runs that the key does not open are skipped. Exit 1 if there are any.
     """
+    from agentbench.cli.settings import runs_folder
     from agentbench.core.errors import InputError
     from agentbench.execution.originals import run_store
-    from agentbench.record.find_run import RUNS
     from agentbench.vault.store import store_folder, stored_runs
 
     if (run is None) != every:
@@ -169,7 +170,7 @@ def rotate(
         raise click.UsageError("Give either --to RECIPIENT or --to-passphrase.")
     protection = _protection(recipients)
     access = _access("rotate", who, reason)
-    stores = stored_runs(vault or store_folder(RUNS)) if run is None else [run_store(run, vault)]
+    stores = stored_runs(vault or store_folder(runs_folder())) if run is None else [run_store(run, vault)]
     if not stores:
         click.echo("The store has no runs.", err=True)
         return
@@ -236,14 +237,14 @@ def destroy(run: Path, reason: str, who: str | None, vault: Path | None) -> None
 @vault_option
 def repair(reason: str, who: str | None, vault: Path | None) -> None:
     """Set a damaged access log aside and start a new one, which says so. Nothing can be read or destroyed before."""
+    from agentbench.cli.settings import runs_folder
     from agentbench.core.errors import InputError
     from agentbench.execution.evidence import user_name
-    from agentbench.record.find_run import RUNS
     from agentbench.vault.access_log import LOG
     from agentbench.vault.access_log import repair as repair_log
     from agentbench.vault.store import store_folder
 
-    folder = vault or store_folder(RUNS)
+    folder = vault or store_folder(runs_folder())
     if not folder.is_dir():
         raise InputError(f"{folder} does not exist", remedy="name the store with --vault or $AB_VAULT")
     name = user_name() if who is None else who

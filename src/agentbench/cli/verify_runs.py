@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agentbench.cli.settings import runs_folder
 from agentbench.cli.verify import UNAUTHENTICATED, verify
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.core.text import printable
 from agentbench.record.bundle import open_bundle
-from agentbench.record.find_run import RUNS, bundles, run_directories, run_id
+from agentbench.record.find_run import bundles, run_directories, run_id
 from agentbench.signing.trust import Trust
 from agentbench.signing.witness import WitnessLog, cut_off, missing_runs, open_witness, witness_problems
 from agentbench.trace.verify import Problem
@@ -67,14 +68,15 @@ def verify_runs(
     Raises:
         InputError: there are no runs, and the log is empty.
     """
+    folder = folder or runs_folder()
     log = open_witness(witness, trust)
     checked = _Folder(log, trust, signature_required)
-    for path in run_directories(folder or RUNS):
+    for path in run_directories(folder):
         checked.verify(path, path.name)
-    for path in bundles(folder or RUNS):
+    for path in bundles(folder):
         checked.verify_bundle(path)
     if not any((checked.names, checked.problems, log.entries, log.problem, expect_head)):
-        msg = f"nothing to verify: no runs in {folder or RUNS}, no entries in the witness log {witness}"
+        msg = f"nothing to verify: no runs in {folder}, no entries in the witness log {witness}"
         raise InputError(msg, remedy="give the folder that contains the runs")
     problems = [
         *filter(None, [log.problem]),

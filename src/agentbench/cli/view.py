@@ -47,9 +47,10 @@ def command(
 
     Listens on this machine only, unless --host says otherwise.
     """
+    from agentbench.cli.settings import runs_folder
     from agentbench.view.server import open_server
 
-    folders = paths or (Path("artifacts/runs"),)
+    folders = paths or (runs_folder(),)
     if not paths:
         folders[0].mkdir(parents=True, exist_ok=True)
     server = open_server(folders, host=host, port=port, read_only=read_only, tasks_dir=tasks_dir)

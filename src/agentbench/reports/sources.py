@@ -10,7 +10,7 @@ from pathlib import Path
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.text import printable
-from agentbench.record.find_run import find_run
+from agentbench.record.find_run import RUNS, find_run
 from agentbench.record.naming import RUN_JSON, SIGNATURE
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
@@ -208,7 +208,7 @@ def open_run(path: Path) -> Run:
     )
 
 
-def open_side(text: str) -> Side:
+def open_side(text: str, runs: Path = RUNS) -> Side:
     """Open one side of a comparison: a run as `find_run` knows it, `FILE.csv`, or `FILE.csv#METHOD`.
 
     Raises:
@@ -217,13 +217,13 @@ def open_side(text: str) -> Side:
     path = Path(text)
     file, _, method = text.partition(SELECT)
     if path.is_dir() or (not path.exists() and not file.lower().endswith(".csv")):
-        return run_side(open_run(find_run(text)))
+        return run_side(open_run(find_run(text, runs)))
     if path.name in {"attempts.jsonl", "run.json"}:
         return run_side(open_run(path))
     return _csv_side(path if path.exists() else Path(file), "" if path.exists() else method)
 
 
-def open_sides(a: str, b: str) -> tuple[Side, Side]:
+def open_sides(a: str, b: str, runs: Path = RUNS) -> tuple[Side, Side]:
     """Open both sides. The same CSV file may be given twice if it holds exactly two methods.
 
     Raises:
@@ -233,7 +233,7 @@ def open_sides(a: str, b: str) -> tuple[Side, Side]:
         methods = list(read_results(Path(a)))
         if len(methods) == 2:
             return _csv_side(Path(a), methods[0]), _csv_side(Path(a), methods[1])
-    sides = open_side(a), open_side(b)
+    sides = open_side(a, runs), open_side(b, runs)
     refuse_same_results(*sides)
     return sides
 

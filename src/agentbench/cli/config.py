@@ -1,0 +1,75 @@
+"""`ab config`: show the defaults of common options and where they come from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from agentbench.cli.options import json_option
+
+EPILOG = """\b
+Examples:
+  ab config show
+  ab config show --json
+  ab config path
+
+\b
+A file of defaults, in TOML:
+  workers = 4
+  sandbox = "bwrap"
+  out = "build/runs"
+  tasks-dir = "benchmarks"
+
+Priority: command line, environment (AB_WORKERS, AB_OUT, …), agentbench.toml in the working directory, the user's file.
+"""
+
+
+@click.group(epilog=EPILOG)
+def command() -> None:
+    """Show the configuration."""
+
+
+@command.command("show", epilog=EPILOG)
+@json_option
+def show_command(*, as_json: bool) -> None:
+    """Show the defaults of common options, with the origin of each. Secrets are not shown."""
+    from agentbench.cli.settings import read_settings
+    from agentbench.core.text import printable
+    from agentbench.reports.escape import columns
+
+    settings = read_settings().values()
+    shown = {item.key.name: "set" if item.key.secret and item.value else item.value for item in settings}
+    if as_json:
+        values = [
+            {"key": item.key.name, "value": shown[item.key.name], "origin": item.origin, "place": item.place or None}
+            for item in settings
+        ]
+        click.echo(json.dumps({"settings": values, "files": _files()}, indent=2))
+        return
+    rows = [
+        (item.key.name, "-" if item.value is None else str(shown[item.key.name]), item.place or item.origin)
+        for item in settings
+    ]
+    for line in columns([("KEY", "VALUE", "ORIGIN"), *rows]):
+        click.echo(printable(line))
+
+
+@command.command("path", epilog=EPILOG)
+@json_option
+def path_command(*, as_json: bool) -> None:
+    """Print the files that are read: the user's and the project's."""
+    files = _files()
+    if as_json:
+        click.echo(json.dumps({"files": files}, indent=2))
+        return
+    for file in files:
+        click.echo(f"{file['kind']}: {file['path']}{'' if file['exists'] else ' (does not exist)'}")
+
+
+def _files() -> list[dict[str, object]]:
+    from agentbench.cli.settings import PROJECT_FILE, user_file
+
+    paths = {"user": user_file(), "project": Path(PROJECT_FILE).absolute()}
+    return [{"kind": kind, "path": str(path), "exists": path.is_file()} for kind, path in paths.items()]
