@@ -29,9 +29,6 @@ def test_documented_gate_file_is_valid(tmp_path: Path) -> None:
 def test_example_workflow_runs_the_gate(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "examples" / "github-actions.yml").read_text(encoding="utf-8")
     steps = yaml.safe_load(text)["jobs"]["compare"]["steps"]
-    script = "\n".join(step.get("run", "") for step in steps)
-    for part in ("ab report paired", "--gate gate.yaml", "gh pr comment", "steps.gate.outputs.exit"):
-        assert part in script
     # A pull request needs the baseline that a push has cached.
     used = {step["uses"].split("@")[0]: step for step in steps if "uses" in step}
     save, restore = used["actions/cache/save"], used["actions/cache/restore"]

@@ -26,6 +26,7 @@ __version__ = getattr(agentbench, "__version__", "unknown")
 COMMANDS: dict[str, tuple[str, str]] = {
     "adjudicate": ("agentbench.cli.adjudicate", "Record a reviewer's finding about an attempt."),
     "cache": ("agentbench.cli.cache", "List or remove prepared environments and other cached data."),
+    "ci": ("agentbench.cli.ci", "Write what a CI system posts about a run."),
     "completion": ("agentbench.cli.completion", "Print the completion script of a shell."),
     "config": ("agentbench.cli.config", "Show the configuration and where it comes from."),
     "demo": ("agentbench.cli.demo", "Run a complete evaluation on bundled tasks."),
