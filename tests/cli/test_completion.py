@@ -48,6 +48,18 @@ def test_bash_completes_commands_options_and_runs(tmp_path: Path) -> None:
     assert complete(tmp_path, "show", "la") == ["latest"]
 
 
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes_commands_and_options(tmp_path: Path) -> None:
+    program = tmp_path / "ab"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m agentbench.cli "$@"\n')
+    program.chmod(0o755)
+    script = "ab completion fish | source; complete -C 'ab re'; complete -C 'ab run --failed'"
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    done = subprocess.run(["fish", "-c", script], env=env, capture_output=True, text=True, timeout=600, check=True)
+    words = [line.split("\t")[0] for line in done.stdout.splitlines() if line]
+    assert words == ["replay", "report", "rescore", "retain", "retry", "--failed-of"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_script_of_every_shell_calls_ab(shell: str) -> None:
     script = CliRunner().invoke(root, ["completion", shell]).output
