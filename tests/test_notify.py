@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from agentbench import notify
+from agentbench.cli.notify import Announcer
 from agentbench.core.errors import InputError
 from agentbench.notify import Notifier, Webhook
 from tests.execution.conftest import Ab, ab, shared_state
@@ -209,6 +210,24 @@ def test_operator_question_is_sent_while_the_attempt_waits(ab: Ab, receiver: Rec
     assert ab("operator", "decide", f"artifacts/runs/{question['run']}", *answer).code == 0
     running.communicate(timeout=600)
     assert [event["event"] for event in receiver.events] == ["operator_question", "run_finished"]
+
+
+def test_stage_of_a_pilot_is_announced_with_its_decision(receiver: Receiver, tmp_path: Path) -> None:
+    with notifier(receiver, warnings := []) as sender:
+        announcer = Announcer(sender)
+        announcer.stage_ended(tmp_path / "study", "feasibility", "Stage feasibility is complete", held=True)
+        announcer.stage_ended(tmp_path / "study", "limited", "STOPPED in stage limited", held=False)
+    assert [(event["event"], event["pilot"], event["decision"]) for event in receiver.events] == [
+        ("run_finished", "study", "Stage feasibility is complete"),
+        ("gate_failed", "study", "STOPPED in stage limited"),
+    ]
+    assert warnings == []
+
+
+def test_unreadable_run_does_not_reach_the_command(receiver: Receiver, tmp_path: Path) -> None:
+    with notifier(receiver, []) as sender:
+        Announcer(sender).interrupted(tmp_path / "no run")
+    assert receiver.requests == []
 
 
 @pytest.mark.end_to_end

@@ -15,7 +15,6 @@ from agentbench.core.canonical import Json
 if TYPE_CHECKING:
     from agentbench.execution.operator import PendingQuestion
     from agentbench.notify import Notifier, Webhook
-    from agentbench.pilot.decisions.decision_log import StageDecision
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEY = "agentbench.notifier"
@@ -37,10 +36,10 @@ class Announcer:
     def gate_failed(self, runs: Iterable[Path], why: str) -> None:
         self._send("gate_failed", lambda: {"why": why, "runs": list(map(_counts, runs))})
 
-    def stage_ended(self, folder: Path, decision: StageDecision, headline: str) -> None:
-        """A stage of a pilot ended, may not start or was stopped."""
-        data: dict[str, Json] = {"pilot": folder.absolute().name, "stage": decision.stage, "decision": headline}
-        self._send("run_finished" if decision.met else "gate_failed", lambda: data)
+    def stage_ended(self, folder: Path, stage: str, decision: str, *, held: bool) -> None:
+        """A stage of a pilot ended. `held` is false if it may not start, is not complete or was stopped for a defect."""
+        data: dict[str, Json] = {"pilot": folder.absolute().name, "stage": stage, "decision": decision}
+        self._send("run_finished" if held else "gate_failed", lambda: data)
 
     def asked(self, run: Path, question: PendingQuestion) -> None:
         self._send(

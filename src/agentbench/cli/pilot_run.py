@@ -74,13 +74,14 @@ def _run_stage(run: StageRun, *, as_json: bool) -> int:
             click.echo(f"To continue: ab pilot run {run.state.folder}", err=True)
             raise
         decision = run.close()
-    announcer().stage_ended(run.state.folder, decision, decision_headline(decision))
+    held = bool(decision.met) or decision.rule == EFFICACY
+    announcer().stage_ended(run.state.folder, decision.stage, decision_headline(decision), held=held)
     if as_json:
         click.echo(json.dumps({"decision": decision.as_json(), **status_json(frozen_status(run.state))}, indent=2))
     else:
         _print_decision(decision)
         click.echo(f"Next: {frozen_status(run.state).following}")
-    return 0 if decision.met or decision.rule == EFFICACY else 1
+    return 0 if held else 1
 
 
 def _print_decision(decision: StageDecision, *, err: bool = False) -> None:

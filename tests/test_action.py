@@ -27,7 +27,7 @@ from tests.execution.tasks import make_suite
 __all__ = ["shared_state"]
 
 pytestmark = pytest.mark.end_to_end
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "docs" / "examples"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
