@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentbench.cli.settings import ConfiguredOption, read_settings
-from agentbench.core.canonical import Json
 
 if TYPE_CHECKING:
+    from agentbench.core.canonical import Json
     from agentbench.execution.operator import PendingQuestion
     from agentbench.notify import Notifier, Webhook
 

@@ -14,12 +14,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from agentbench.contract.problem import InvalidFileError, Problem, did_you_mean
-from agentbench.core.errors import InputError
+if TYPE_CHECKING:
+    from agentbench.contract.problem import Problem
 
 PROJECT_FILE = "agentbench.toml"
 MAX_WORKERS = 256
@@ -124,6 +124,8 @@ def _from_environment() -> dict[str, Setting]:
             continue
         value = int(text) if isinstance(key.default, int) and text.isascii() and text.isdigit() else text
         if expected := key.expected(value):
+            from agentbench.core.errors import InputError
+
             raise InputError(f"{key.variable}: expected {expected}, got {text!r}")
         found[key.name] = Setting(key, value, "environment", key.variable)
     return found
@@ -139,8 +141,12 @@ def _from_file(path: Path, origin: Origin) -> dict[str, Setting]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError) as error:
+        from agentbench.core.errors import InputError
+
         raise InputError(f"cannot read {path}: {error}") from None
     import tomllib
+
+    from agentbench.contract.problem import InvalidFileError, Problem
 
     try:
         table = tomllib.loads(text)
@@ -159,6 +165,8 @@ def _from_file(path: Path, origin: Origin) -> dict[str, Setting]:
 
 
 def _problem(path: Path, text: str, name: str, value: object, origin: Origin) -> Problem | None:
+    from agentbench.contract.problem import Problem, did_you_mean
+
     line = _line(text, name)
     key = KEYS.get(name)
     if key is None:
