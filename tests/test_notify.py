@@ -92,7 +92,8 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_delivery_is_signed_json(receiver: Receiver) -> None:
-    with notifier(receiver, warnings := []) as sender:
+    warnings: list[str] = []
+    with notifier(receiver, warnings) as sender:
         sender.send("run_finished", {"exit_code": 0})
     ((headers, body),) = receiver.requests
     parts = dict(part.split("=") for part in headers["x-agentbench-signature"].split(","))
@@ -110,7 +111,8 @@ def test_delivery_is_signed_json(receiver: Receiver) -> None:
 
 def test_failed_delivery_is_repeated_with_the_same_id(receiver: Receiver) -> None:
     receiver.statuses = [503, 429]
-    with notifier(receiver, warnings := []) as sender:
+    warnings: list[str] = []
+    with notifier(receiver, warnings) as sender:
         sender.send("run_finished", {})
     assert len({event["delivery_id"] for event in receiver.events}) == 1
     assert len(receiver.requests) == 3
@@ -119,7 +121,8 @@ def test_failed_delivery_is_repeated_with_the_same_id(receiver: Receiver) -> Non
 
 def test_tries_are_bounded_and_the_failure_is_a_warning(receiver: Receiver) -> None:
     receiver.statuses = [500] * 10
-    with notifier(receiver, warnings := []) as sender:
+    warnings: list[str] = []
+    with notifier(receiver, warnings) as sender:
         sender.send("run_finished", {})
     assert len(receiver.requests) == 3
     assert warnings == [f"notification run_finished not delivered to {receiver.url.split('/')[2]}: HTTP status 500"]
@@ -128,7 +131,8 @@ def test_tries_are_bounded_and_the_failure_is_a_warning(receiver: Receiver) -> N
 @pytest.mark.parametrize("status", [403, 302])
 def test_refusal_and_redirect_are_not_repeated(receiver: Receiver, status: int) -> None:
     receiver.statuses = [status]
-    with notifier(receiver, warnings := []) as sender:
+    warnings: list[str] = []
+    with notifier(receiver, warnings) as sender:
         sender.send("run_finished", {})
     assert len(receiver.requests) == 1
     assert f"HTTP status {status}" in warnings[0]
@@ -213,7 +217,8 @@ def test_operator_question_is_sent_while_the_attempt_waits(ab: Ab, receiver: Rec
 
 
 def test_stage_of_a_pilot_is_announced_with_its_decision(receiver: Receiver, tmp_path: Path) -> None:
-    with notifier(receiver, warnings := []) as sender:
+    warnings: list[str] = []
+    with notifier(receiver, warnings) as sender:
         announcer = Announcer(sender)
         announcer.stage_ended(tmp_path / "study", "feasibility", "Stage feasibility is complete", held=True)
         announcer.stage_ended(tmp_path / "study", "limited", "STOPPED in stage limited", held=False)

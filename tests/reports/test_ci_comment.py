@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from agentbench.cli.ci import command
-from agentbench.reports.ci_comment import MAX_COMMENT, annotations, comment
+from agentbench.reports.ci_comment import MAX_COMMENT, comment, task_annotations
 from agentbench.reports.sources import Run, open_run
 
 DEMO_RUNS = Path(__file__).parents[1] / "data" / "demo-runs.tar.xz"
@@ -51,7 +51,7 @@ def ci(*arguments: str | Path) -> tuple[int, str]:
 
 
 def test_gate_decides_first_line_and_exit_code(demo: Path) -> None:
-    options = ["--compare", demo / "demo-reference", "--gate", demo / "gate.yaml"]
+    options: list[str | Path] = ["--compare", demo / "demo-reference", "--gate", demo / "gate.yaml"]
     code, text = ci("comment", demo / "demo-partial", *options)
     lines = text.splitlines()
     assert code == 1
@@ -97,14 +97,14 @@ def test_comment_is_bounded_and_closed(partial: Run) -> None:
 
 
 def test_annotations_name_the_task_file(partial: Run) -> None:
-    lines = list(annotations(partial, "tasks/demo"))
+    lines = list(task_annotations(partial, "tasks/demo"))
     assert lines[0].startswith("::error file=tasks/demo/duration-compound/task.yaml,line=1,title=duration-compound")
     assert len(lines) == 3
 
 
 def test_annotations_are_escaped_and_limited(partial: Run) -> None:
     run = with_finals(partial, [{"task_id": "a,b:c%\n::error::x"}] * 30)
-    lines = list(annotations(run, "tasks/demo"))
+    lines = list(task_annotations(run, "tasks/demo"))
     assert len(lines) == 10
     assert all("\n" not in line for line in lines)
     assert "a%2Cb%3Ac%25" in lines[0]

@@ -66,11 +66,11 @@ def comment_command(run: Path, *, compare: Path | None, gate_file: Path | None, 
 @tasks_dir_option
 def annotations_command(run: Path, *, tasks_dir: Path) -> None:
     """Print commands of GitHub Actions that mark failed tasks in the list of changed files."""
-    from agentbench.reports.ci_comment import annotations
+    from agentbench.reports.ci_comment import task_annotations
     from agentbench.reports.sources import open_run
 
     opened = open_run(run)
-    for line in annotations(opened, f"{tasks_dir}/{opened.suite}"):
+    for line in task_annotations(opened, f"{tasks_dir}/{opened.suite}"):
         click.echo(line)
 
 

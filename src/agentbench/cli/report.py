@@ -158,7 +158,7 @@ def paired(
     _refuse_out(out, form)
     chosen = gate.rate if gate else Rate(rate or Rate.CONTRACT)
     # What cannot be opened is a mistake of the user, not an undecided gate.
-    a, b = open_sides(*_two_sides(sides, run_a, run_b), runs_folder())
+    a, b = open_sides(*_two_sides(sides, run_a, run_b), runs=runs_folder())
     try:
         report = compare_sides(
             a,

@@ -112,7 +112,7 @@ class ConfiguredOption(click.Option):
     def get_default(self, ctx: click.Context, call: bool = True) -> Any:  # noqa: ANN401, FBT002 - as the base class
         # While the shell completes a line, a broken file must not get in the way.
         if not call or ctx.resilient_parsing:
-            return super().get_default(ctx, call=call)  # type: ignore[no-any-return]
+            return super().get_default(ctx, call=call)
         return read_settings()[self.opts[0].removeprefix("--")].value
 
 

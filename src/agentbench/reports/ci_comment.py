@@ -49,7 +49,7 @@ def comment(run: Run, compared: PairedReport | None, gate: GateVerdict | None, k
     return _fitting(lines)
 
 
-def annotations(run: Run, folder: str) -> Iterator[str]:
+def task_annotations(run: Run, folder: str) -> Iterator[str]:
     """Yield workflow commands of GitHub Actions for attempts that did not pass. `folder` has the folders of the tasks."""
     failed = _not_passed(run.finals)
     for record in failed[: ANNOTATIONS - 1]:

@@ -223,7 +223,7 @@ def open_side(text: str, runs: Path = RUNS) -> Side:
     return _csv_side(path if path.exists() else Path(file), "" if path.exists() else method)
 
 
-def open_sides(a: str, b: str, runs: Path = RUNS) -> tuple[Side, Side]:
+def open_sides(a: str, b: str, *, runs: Path = RUNS) -> tuple[Side, Side]:
     """Open both sides. The same CSV file may be given twice if it holds exactly two methods.
 
     Raises:
