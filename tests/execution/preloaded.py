@@ -104,6 +104,16 @@ def import_everything() -> None:
             importlib.import_module(module.name)
 
 
+def build_models() -> None:
+    """Build the validators of all models. Otherwise every command builds those that it uses."""
+    from pydantic import BaseModel
+
+    models = BaseModel.__subclasses__()
+    for model in models:
+        models += model.__subclasses__()
+        model.model_rebuild()
+
+
 def become_command(listener: socket.socket) -> None:
     """Fork for each connection and return in the new process. The server ends when its standard input is closed."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -175,6 +185,7 @@ if __name__ == "__main__":
     from agentbench.cli.main import main
 
     import_everything()
+    build_models()
     gc.freeze()
     become_command(socket.socket(fileno=int(sys.argv[1])))
     end.run(main)
