@@ -27,7 +27,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
+        time.sleep(0.1)  # most conditions read the arguments of all processes
 
 
 class Slow:

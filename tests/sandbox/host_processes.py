@@ -35,4 +35,4 @@ def until(condition: Callable[[], bool], message: str | Callable[[], str]) -> No
     deadline = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < deadline, message if isinstance(message, str) else message()
-        time.sleep(0.02)
+        time.sleep(0.1)  # most conditions read the arguments of all processes
