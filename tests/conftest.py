@@ -1,10 +1,11 @@
-"""Hooks for all tests: check and report requirement marks, and fail skipped sandbox tests in CI."""
+"""Hooks for all tests: check and report requirement marks, start slow tests first, and fail skipped sandbox tests in CI."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Generator
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -35,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     target = cast("str | None", config.getoption("--conformance"))
     if target is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(RequirementTable(Path(target)), "requirement-table")
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(SlowTestsFirst(config.workerinput["workercount"]), "slow-tests-first")
 
 
 # --- requirement marks ----------------------------------------------------------------------------------------------------------
@@ -103,6 +106,34 @@ class RequirementTable:
         self._target.parent.mkdir(parents=True, exist_ok=True)
         self._target.write_text(self._proofs.as_json(requirements), encoding="utf-8")
         terminalreporter.write_line(f"Wrote {self._target}")
+
+
+# --- order --------------------------------------------------------------------------------------------------------------
+
+
+class SlowTestsFirst:
+    """Start the slow tests first: a long test that starts last delays the end of the session.
+
+    xdist gives each worker one part of the list. Slow tests of one folder go to the same worker, because those on a Ray
+    cluster wait for each other.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+
+    @pytest.hookimpl(trylast=True)  # after tests are deselected
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        slow: dict[Path, list[pytest.Item]] = {}
+        for item in items:
+            if item.get_closest_marker("slow"):
+                slow.setdefault(item.path.parent, []).append(item)
+        others = iter([item for item in items if not item.get_closest_marker("slow")])
+        ordered: list[pytest.Item] = []
+        for worker in range(self._workers):
+            first = [item for folder in list(slow.values())[worker :: self._workers] for item in folder]
+            part = (len(items) - len(ordered)) // (self._workers - worker)
+            ordered += [*first, *islice(others, max(0, part - len(first)))]
+        items[:] = [*ordered, *others]
 
 
 # --- sandbox tests in CI ---------------------------------------------------------------------------------------------

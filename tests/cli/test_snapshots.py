@@ -270,6 +270,7 @@ def test_help(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     check_snapshot(help_name(path), render(" ".join(("ab", *path, "--help")), output, {}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(EXECUTED))
 def test_output_of_commands_that_execute(name: str, executed: tuple[Stage, dict[str, list[Any]]]) -> None:
     stage, outputs = executed

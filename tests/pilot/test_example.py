@@ -25,6 +25,7 @@ def test_whole_example_is_planned_and_frozen(ab: Ab, tmp_path: Path) -> None:
     assert frozen.stdout.startswith("FROZEN: registration 1, "), frozen.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.req("L-01", "L-03", "L-05")
 def test_example_runs_to_its_report(ab: Ab, tmp_path: Path) -> None:
     study = tmp_path / "study"

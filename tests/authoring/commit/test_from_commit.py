@@ -107,6 +107,7 @@ class TestVerified:
         assert caught.value.kind == "does not fail on parent"
         assert not list(repo.parent.glob("tasks/mine/*"))
 
+    @pytest.mark.slow
     def test_hanging_parent_is_told_from_slow_tests(self, repo: Path, lab: Lab) -> None:
         put(
             repo,

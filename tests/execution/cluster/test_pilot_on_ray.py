@@ -16,7 +16,12 @@ from tests.execution.cluster.conftest import RayAb
 from tests.execution.test_check_probe import DRIVER, probe_task
 from tests.pilot.studies import make_pilot, read_jsonl, records
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.req("L-01", "L-03", "R-14a"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.end_to_end,
+    pytest.mark.req("L-01", "L-03", "R-14a"),
+    pytest.mark.timeout(900),
+]
 
 WAIT_SEC = 300
 PILOT = {
