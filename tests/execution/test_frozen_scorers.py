@@ -101,6 +101,7 @@ def test_tasks_from_commits_and_harvests_keep_the_scorers_of_their_suite(ab: Ab,
         timeout=600,
     )
     assert harvested.code == 0, harvested.stderr
+    assert "heldout" not in harvested.stdout, "no task is held out"
     tasks = [file.parent for file in (tmp_path / "tasks").glob("*/*/task.yaml")]
     assert len(tasks) == 2, tasks
     assert [frozen_in(task) for task in tasks] == [FROZEN, FROZEN]

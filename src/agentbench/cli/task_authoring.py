@@ -342,8 +342,8 @@ def _show_harvest(harvest: Harvest, request: HarvestRequest, *, as_json: bool) -
     skipped = ", ".join(f"{kind} {count}" for kind, count in harvest.passed_over.most_common())
     click.echo(f"Skipped without a run: {skipped or 'none'}; candidates not run: {harvest.left}")
     click.echo(
-        f"{len(accepted)} of {len(harvest.verdicts)} accepted: {len(accepted) - held_out} in {request.task.suite_dir}, "
-        f"{held_out} in {request.heldout_dir}"
+        f"{len(accepted)} of {len(harvest.verdicts)} accepted: {len(accepted) - held_out} in {request.task.suite_dir}"
+        + (f", {held_out} in {request.heldout_dir}" if held_out or request.heldout else "")
     )
     if accepted:
         _warn_if_not_portable(request.task.repo)
