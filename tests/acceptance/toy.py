@@ -156,7 +156,7 @@ EDITABLE = (
     'python -c "import pathlib, sysconfig; '
     "pathlib.Path(sysconfig.get_path('purelib'), 'toy.pth').write_text('/workspace/src\\n')\""
 )
-# Compiles the modules that pytest imports. Pip would compile 300 lexers of its dependency pygments for each project.
+# Compiles the modules that pytest imports. Pip would compile all of its dependency pygments for each project.
 INSTALL_PYTEST = "pip install -q --no-compile pytest && python -m pytest --version"
 SETUP = (INSTALL_PYTEST, EDITABLE)
 UNIT: dict[str, object] = {
