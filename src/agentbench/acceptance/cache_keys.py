@@ -11,6 +11,7 @@ from pathlib import Path
 from agentbench.acceptance.cache import key_of
 from agentbench.acceptance.checks.pytest.runner_bundle import runner_digest
 from agentbench.acceptance.grading_context import GradingContext
+from agentbench.contract.parsers import OTHER_PARSERS
 from agentbench.contract.schema import Check
 from agentbench.contract.task_files import read_bytes
 from agentbench.core.canonical import Json, sha256_hex
@@ -44,11 +45,13 @@ def command_key(context: GradingContext, check: Check) -> str:
 def check_key(context: GradingContext, check: Check) -> str:
     """The key of a check: its command or probe, and its required tests."""
     driver = "" if check.driver is None else sha256_hex(read_bytes(context.loaded.driver_file(check)))
-    return key_of(
-        command_key(context, check),
+    parts: list[Json] = [
         [check.kind, check.parser, check.report, check.candidate, check.driver, driver],
         [list(check.fail_to_pass), list(check.pass_to_pass)],
-    )
+    ]
+    if check.parser not in OTHER_PARSERS.built_in:
+        parts.append(OTHER_PARSERS.fingerprint(check.parser))
+    return key_of(command_key(context, check), *parts)
 
 
 def reference_key(context: GradingContext, check: Check, file: Path | None) -> str:

@@ -115,6 +115,27 @@ class AgentSetup:
     """The command that runs the project's visible tests: the task's failing command, or the one from its hints."""
 
 
+class AgentFactory(Protocol):
+    """Creates the agent of one attempt; the plug-in of kind `agent`. `ab.agent` makes one of a function.
+
+    Examples:
+        >>> import agentbench as ab
+        >>> class Lister:
+        ...     name = "lister"
+        ...     observability = ab.Observability.TOOLS
+        ...     def run(self, session: ab.Session) -> ab.AgentExit:
+        ...         session.list_files()
+        ...         return ab.stopped(session, "listed the files")
+        >>> def lister(setup: ab.AgentSetup) -> ab.Agent:
+        ...     return Lister()
+        >>> task = ab.load_suite("demo").tasks[-1]
+        >>> ab.run(task, agent=lister, out="runs").attempts[0].termination.rationale
+        'listed the files'
+    """
+
+    def __call__(self, setup: AgentSetup, /) -> Agent: ...
+
+
 def require_model(name: str, setup: AgentSetup) -> Model:
     """Return the model of the setup.
 

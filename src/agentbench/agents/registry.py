@@ -1,28 +1,22 @@
-"""Agents by name: a table of the bundled ones, and plug-ins from the entry points `agentbench.agents`.
-
-An entry point names a function that takes an `AgentSetup` and returns an `Agent`.
-"""
+"""Agents by name: a table of the bundled ones, and those of plug-ins and of this process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
 
 from agentbench.agents import command, llm_v0, noop, reference, scripted
 from agentbench.agents import subagents as team
-from agentbench.agents.base import Agent, AgentSetup
+from agentbench.agents.base import Agent, AgentFactory, AgentSetup
 from agentbench.agents.cli import agent as cli
 from agentbench.agents.cli.profiles import PROFILES
 from agentbench.contract.problem import did_you_mean
 from agentbench.contract.schema import Task
 from agentbench.core.errors import InputError
+from agentbench.plugins.extensions import Extensions
+from agentbench.plugins.kinds import Kind
 
-GROUP = "agentbench.agents"
-
-Factory = Callable[[AgentSetup], Agent]
-
-AGENTS: Mapping[str, Factory] = {
+AGENTS: Mapping[str, AgentFactory] = {
     "noop": noop.make,
     "reference": reference.make,
     "scripted": scripted.make,
@@ -35,29 +29,12 @@ AGENTS: Mapping[str, Factory] = {
 NEED_MODEL = frozenset({"llm_v0", "context_packer", "subagents"})
 """Agents that need a model, besides all third-party programs."""
 ALIASES: Mapping[str, str] = {"no-op": "noop", "oracle": "reference"}
-_defined: dict[str, Factory] = {}
-"""Agents that this process defined in Python."""
+OTHER_AGENTS: Extensions[AgentFactory] = Extensions(Kind.AGENT, frozenset({*AGENTS, *ALIASES}))
 
 
 def known_agents() -> tuple[str, ...]:
     """List every agent, bundled ones first."""
-    return (*AGENTS, *_defined, *sorted(name for name in _installed() if name not in AGENTS))
-
-
-def define_agent(name: str, factory: Factory) -> None:
-    """Add an agent of this process. Defining it again replaces it.
-
-    Raises:
-        InputError: a bundled or installed agent has the name.
-    """
-    if name in AGENTS or name in ALIASES or name in _installed():
-        raise InputError(f"there is an agent '{name}' already", remedy="rename the function")
-    _defined[name] = factory
-
-
-def is_defined_here(name: str) -> bool:
-    """Return whether this process defined the agent, so that no other process has it."""
-    return name in _defined
+    return (*AGENTS, *OTHER_AGENTS.names())
 
 
 def make_agent(name: str, setup: AgentSetup) -> Agent:
@@ -116,31 +93,14 @@ def require_tools(name: str, task: Task) -> None:
         )
 
 
-def _factory(name: str) -> Factory:
-    known_here = AGENTS.get(ALIASES.get(name, name)) or _defined.get(name)
-    if known_here is not None:
-        return known_here
+def _factory(name: str) -> AgentFactory:
+    bundled = AGENTS.get(ALIASES.get(name, name))
+    if bundled is not None:
+        return bundled
     if name.startswith(cli.INSPECT_PREFIX):
         return partial(cli.make_solver, name)
-    installed = _installed()
-    if name not in installed:
+    if not OTHER_AGENTS.has(name):
         known = known_agents()
         msg = f"unknown agent '{name}'{did_you_mean(name, [*known, *ALIASES])}"
         raise InputError(msg, remedy=f"available agents: {', '.join([*known, cli.SOLVER])}")
-    return _load(installed[name])
-
-
-def _installed() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
-
-
-def _load(point: EntryPoint) -> Factory:
-    try:
-        loaded = point.load()
-    except Exception as error:
-        msg = f"cannot load agent '{point.name}' ({point.value}): {type(error).__name__}: {error}"
-        raise InputError(msg) from error
-    if not callable(loaded):
-        raise InputError(f"agent '{point.name}' ({point.value}) is not callable")
-    factory: Factory = loaded
-    return factory
+    return OTHER_AGENTS.get(name)

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from agentbench.agents.base import Agent, AgentExit, AgentSetup, stopped
+from agentbench.agents.base import Agent, AgentExit, AgentFactory, AgentSetup, stopped
 from agentbench.core.reasons import Observability
 from agentbench.tools.session import Session
 
-AgentFactory: TypeAlias = Callable[[AgentSetup], Agent]
 AgentFunction: TypeAlias = Callable[[Session, AgentSetup], str | None]
 
 

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentbench.api.agents import AgentFactory
 from agentbench.api.progress import EventObserver, OnEvent
 from agentbench.api.runs import Run, open_run
 from agentbench.api.tasks import TASKS_DIR, Tasks, load_task, resolve_tasks
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import InputError
 from agentbench.core.protocol import PROTOCOL_SEED
+from agentbench.plugins.kinds import Kind
 from agentbench.record.find_run import RUNS
 
 if TYPE_CHECKING:
+    from agentbench.acceptance.checks.result_parser import ResultParser
+    from agentbench.acceptance.scorers.workspace import Scorer
+    from agentbench.agents.base import AgentFactory
+    from agentbench.execution.attempt.monitors import Monitor
+    from agentbench.execution.executor_function import ExecutorFunction
     from agentbench.execution.plan import PlanRow
     from agentbench.execution.request import RunRequest
+    from agentbench.models.protocol import Model
     from agentbench.record.schema import AttemptRecord
+    from agentbench.sandbox.registry import SandboxFactory
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ def run(  # noqa: PLR0913 - keyword options of one command
     agent: str | AgentFactory | None = None,
     variants: Sequence[str] = (),
     name: str | None = None,
-    model: str | None = None,
+    model: str | Model | None = None,
     temperature: float | None = None,
     max_steps: int | None = None,
     agent_command: str | None = None,
@@ -57,7 +64,11 @@ def run(  # noqa: PLR0913 - keyword options of one command
     repeats: int = 1,
     seed: int = PROTOCOL_SEED,
     workers: int = 1,
-    sandbox: str = "auto",
+    sandbox: str | SandboxFactory = "auto",
+    executor: str | ExecutorFunction = "local",
+    scorers: Sequence[str | Scorer] = (),
+    checks: Mapping[str, ResultParser] | None = None,
+    monitors: Sequence[str | Monitor] = (),
     prices: str | os.PathLike[str] | None = None,
     total_usd: float | None = None,
     out: str | os.PathLike[str] = RUNS,
@@ -65,8 +76,10 @@ def run(  # noqa: PLR0913 - keyword options of one command
 ) -> RunResult:
     """Run an agent, or several variants, on tasks. Each attempt runs in a sandbox and is graded in a fresh one.
 
-    The arguments are the options of `ab run`. `agent` is a name, or a factory such as `ab.agent` makes; `suite` is another
-    way to name the tasks of a suite. `on_event` is called with each event of the progress.
+    The arguments are the options of `ab run`. `suite` is another way to name the tasks of a suite. Agent, model, sandbox,
+    executor, scorers and monitors are names, or objects of this process; `checks` are parsers for the names in the checks
+    of the tasks. The manifest records objects that were passed in, and `ab run --resume` refuses such a run. `on_event` is
+    called with each event of the progress.
 
     Raises:
         InputError: tasks, agent or options are wrong; nothing has run.
@@ -80,39 +93,40 @@ def run(  # noqa: PLR0913 - keyword options of one command
         >>> result.attempts[0].result.passed
         True
     """
-    from agentbench.execution.config import CliChoices  # noqa: PLC0415 - slow import
-    from agentbench.execution.request import RunRequest, plan_attempts, require_agents  # noqa: PLC0415
+    from agentbench.api.extensions import named, named_model, register  # noqa: PLC0415 - slow import
+    from agentbench.execution.config import CliChoices  # noqa: PLC0415
+    from agentbench.execution.request import RunRequest  # noqa: PLC0415
 
-    if (tasks is None) == (suite is None):
-        raise InputError("give either tasks or suite")
-    named = suite if tasks is None else tasks
-    assert named is not None  # noqa: S101 - checked above
-    found = resolve_tasks(named, Path(tasks_dir))
+    for parser, function in (checks or {}).items():
+        register(Kind.CHECK, parser, function)
+    found = _resolve(tasks, suite, Path(tasks_dir))
+    choices = CliChoices(
+        name=name,
+        agent=None if agent is None else named(Kind.AGENT, agent),
+        model=named_model(model),
+        temperature=temperature,
+        max_steps=max_steps,
+        agent_command=agent_command,
+        agent_files=None if agent_files is None else Path(agent_files),
+    )
     request = RunRequest(
         suite=_suite_of(found),
         tasks_dir=str(Path(tasks_dir).absolute()) if suite else "",
         task_paths=() if suite else tuple(str(task.folder.absolute()) for task in found),
         variants=tuple(variants),
-        choices=CliChoices(
-            name=name,
-            agent=agent if agent is None or isinstance(agent, str) else _define(agent),
-            model=model,
-            temperature=temperature,
-            max_steps=max_steps,
-            agent_command=agent_command,
-            agent_files=None if agent_files is None else Path(agent_files),
-        ),
+        choices=choices,
         repeats=repeats,
         seed=seed,
         workers=workers,
-        sandbox=sandbox,
+        sandbox=named(Kind.SANDBOX, sandbox),
+        executor=named(Kind.EXECUTOR, executor),
+        scorers=tuple(named(Kind.SCORER, scorer) for scorer in scorers),
+        monitors=tuple(named(Kind.MONITOR, monitor) for monitor in monitors),
         prices=None if prices is None else str(Path(prices).absolute()),
         total_usd=total_usd,
         out=Path(out),
     )
-    rows = plan_attempts(found, request)
-    require_agents(rows)
-    return _run_rows(rows, request, on_event)
+    return _plan_and_run(found, request, on_event)
 
 
 def grade(
@@ -120,7 +134,7 @@ def grade(
     patch: str | bytes,
     *,
     name: str = "patch",
-    sandbox: str = "auto",
+    sandbox: str | SandboxFactory = "auto",
     out: str | os.PathLike[str] = RUNS,
     on_event: OnEvent | None = None,
 ) -> AttemptRecord:
@@ -138,7 +152,8 @@ def grade(
         >>> ab.grade(task, "", out="runs").result.failure_reason
         <Reason.TESTS_FAILED: 'TESTS_FAILED'>
     """
-    from agentbench.execution.config import CliChoices  # noqa: PLC0415 - slow import
+    from agentbench.api.extensions import named  # noqa: PLC0415 - slow import
+    from agentbench.execution.config import CliChoices  # noqa: PLC0415
     from agentbench.execution.predictions import prediction_rows, read_patch  # noqa: PLC0415
     from agentbench.execution.request import RunRequest  # noqa: PLC0415
 
@@ -151,29 +166,39 @@ def grade(
         task_paths=(str(loaded.folder.absolute()),),
         variants=(),
         choices=CliChoices(),
-        sandbox=sandbox,
+        sandbox=named(Kind.SANDBOX, sandbox),
         out=Path(out),
     )
     return _run_rows(rows, request, on_event).attempts[0]
 
 
+def _plan_and_run(tasks: Sequence[LoadedTask], request: RunRequest, on_event: OnEvent | None) -> RunResult:
+    from agentbench.execution.extensions import passed_in  # noqa: PLC0415 - slow import
+    from agentbench.execution.request import plan_attempts, require_agents  # noqa: PLC0415
+
+    rows = plan_attempts(tasks, request)
+    require_agents(rows)
+    objects = passed_in(rows, request)
+    if objects and request.executor == "ray":
+        msg = f"executor ray makes attempts on other machines, which do not have {objects[0]} of this process"
+        raise InputError(msg, remedy="make a package of it, installed on every node: `ab plugin new`")
+    return _run_rows(rows, replace(request, from_python=objects), on_event)
+
+
 def _run_rows(rows: Sequence[PlanRow], request: RunRequest, on_event: OnEvent | None) -> RunResult:
-    from agentbench.api.execution import execute_study  # noqa: PLC0415 - slow import
+    from agentbench.api.execute_study import execute_study  # noqa: PLC0415 - slow import
     from agentbench.execution.study import start_study  # noqa: PLC0415
 
     with start_study(rows, request, EventObserver(on_event)) as study:
         return RunResult(execute_study(study).runs)
 
 
-def _define(factory: AgentFactory) -> str:
-    """Make an agent of this process known under the name of its factory, and return the name."""
-    from agentbench.agents.registry import define_agent  # noqa: PLC0415 - slow import
-
-    name = getattr(factory, "__name__", "")
-    if not name.isidentifier():
-        raise InputError("agent must be a name, or a function that makes an agent", remedy="decorate it with @ab.agent")
-    define_agent(name, factory)
-    return name
+def _resolve(tasks: Tasks | None, suite: str | None, tasks_dir: Path) -> tuple[LoadedTask, ...]:
+    if (tasks is None) == (suite is None):
+        raise InputError("give either tasks or suite")
+    named = suite if tasks is None else tasks
+    assert named is not None  # noqa: S101 - checked above
+    return resolve_tasks(named, tasks_dir)
 
 
 def _suite_of(tasks: Sequence[LoadedTask]) -> str:

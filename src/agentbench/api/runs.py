@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from agentbench.api.exporters import OTHER_EXPORTERS, Exporter
+from agentbench.api.report_sections import ReportSection, render_section
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 from agentbench.record.find_run import find_run
@@ -67,15 +69,34 @@ class Run:
         """Records that differ from their seals. `verify` compares everything else too."""
         return tuple(map(str, self._records.altered))
 
-    def report(self, form: Format = "md") -> str:
-        """Return the summary that `ab report summary` prints."""
+    def report(self, form: Format = "md", *, sections: Sequence[str | ReportSection] = ()) -> str:
+        """Return the summary that `ab report summary` prints. `sections` are added to it, except to CSV.
+
+        Raises:
+            InputError: a section is unknown or failed.
+        """
         import json  # noqa: PLC0415
 
         from agentbench.reports import summary, summary_markdown  # noqa: PLC0415
 
+        added = [render_section(section, self) for section in sections]
         if form == "json":
-            return json.dumps(summary.as_json(self._summary), indent=2) + "\n"
-        return summary.as_csv(self._summary) if form == "csv" else summary_markdown.as_markdown(self._summary)
+            return (
+                json.dumps({**summary.as_json(self._summary), **({"sections": added} if added else {})}, indent=2)
+                + "\n"
+            )
+        if form == "csv":
+            return summary.as_csv(self._summary)
+        return "\n".join([summary_markdown.as_markdown(self._summary), *added])
+
+    def export(self, exporter: str | Exporter, out: str | os.PathLike[str]) -> None:
+        """Write the run with an exporter: a function, or the name of a plug-in.
+
+        Raises:
+            InputError: there is no such exporter.
+        """
+        function = OTHER_EXPORTERS.get(exporter) if isinstance(exporter, str) else exporter
+        function(self, Path(out))
 
     def verify(self) -> list[str]:
         """Recompute every digest and verdict of the run, as `ab verify` does, and return the problems.

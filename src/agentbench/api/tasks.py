@@ -15,6 +15,7 @@ from agentbench.core.errors import InputError
 
 if TYPE_CHECKING:
     from agentbench.acceptance.validation import TaskValidation
+    from agentbench.authoring.formats.importer import Importer
 
 TASKS_DIR = Path("tasks")
 Tasks: TypeAlias = "str | os.PathLike[str] | LoadedTask | Suite | Sequence[LoadedTask]"
@@ -77,6 +78,29 @@ def validate(
     found = resolve_tasks(tasks, Path(tasks_dir))
     with Lab(sandbox=sandbox) as lab:
         return validate_suite(found, lab, repeats=repeats, workers=workers, report=lambda _line: None)
+
+
+def import_tasks(
+    importer: str | Importer, source: str | os.PathLike[str], suite_dir: str | os.PathLike[str]
+) -> tuple[LoadedTask, ...]:
+    """Create tasks from another benchmark, as `ab task import` does, and load them.
+
+    `importer` is a function, or the name of a plug-in.
+
+    Raises:
+        InputError: there is no such importer, or a created task is invalid.
+
+    Examples:
+        >>> import agentbench as ab
+        >>> ab.import_tasks("no_such_format", "rows.jsonl", "tasks/new")
+        Traceback (most recent call last):
+        ...
+        agentbench.plugins.discovery.PluginError: no importer 'no_such_format' is installed
+    """
+    from agentbench.authoring.formats.importer import OTHER_IMPORTERS, import_with  # noqa: PLC0415 - slow import
+
+    function = OTHER_IMPORTERS.get(importer) if isinstance(importer, str) else importer
+    return import_with(function, Path(source), Path(suite_dir))
 
 
 def resolve_tasks(tasks: Tasks, tasks_dir: Path) -> tuple[LoadedTask, ...]:

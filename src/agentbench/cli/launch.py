@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.api.execution import execute_study
+from agentbench.api.execute_study import execute_study
 from agentbench.cli.interrupts import graceful_interrupts, saving
 from agentbench.cli.notify import announcer
 from agentbench.cli.options import RunOptions, store_options

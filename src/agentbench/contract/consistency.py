@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pathspec
 
+from agentbench.contract.parsers import parser_problem
 from agentbench.contract.problem import KeyPath, KeyProblems, Problem, did_you_mean
 from agentbench.contract.schema import Check, Repo, StageName, Task
 from agentbench.contract.scorers import missing_unmodified_paths, scorer_list_problems
@@ -118,10 +119,12 @@ def _check(check: Check) -> KeyProblems:
         for name in ("candidate", "driver"):
             if getattr(check, name) is not None:
                 yield (name,), f"`{name}` requires `kind: probe`"
+        if problem := parser_problem(check.parser):
+            yield ("parser",), problem
         if check.parser == "junit" and check.report is None:
             yield ("parser",), "`junit` needs `report`, the file that the command writes"
-        if check.report is not None and check.parser != "junit":
-            yield ("report",), f"`report` requires `parser: junit`; it is `{check.parser}`"
+        if check.report is not None and check.parser in {"pytest", "exit_code"}:
+            yield ("report",), f"`report` requires `parser: junit` or a plug-in's; it is `{check.parser}`"
         if check.report is not None and not _is_workspace_file(check.report):
             yield ("report",), "expected a file path relative to the workspace, such as `build/report.xml`"
     yield from _required_tests(check)

@@ -14,7 +14,7 @@ from agentbench.contract.consistency import inconsistencies
 from agentbench.contract.lock import Identities, Lock, read_lock
 from agentbench.contract.problem import InvalidFileError, Problem
 from agentbench.contract.pytest_command import parse_pytest_command
-from agentbench.contract.schema import Check, FrozenScenario, Judge, Parser, Repo, Scenario, Scorer, Task, Weights
+from agentbench.contract.schema import Check, FrozenScenario, Judge, Repo, Scenario, Scorer, Task, Weights
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.scorers import scorer_list_problems
 from agentbench.contract.task_files import MAX_TEXT_BYTES, HiddenFile, read_bytes, read_hidden
@@ -204,7 +204,7 @@ def load_scenario(suite_folder: Path) -> Scenario:
 
 def short_form_check(command: str) -> Check:
     """Return the check that `validation.passing_command` stands for."""
-    parser: Parser = "pytest" if parse_pytest_command(command) is not None else "exit_code"
+    parser = "pytest" if parse_pytest_command(command) is not None else "exit_code"
     return Check(id=SHORT_FORM_ID, layer="unit", command=command, parser=parser)
 
 

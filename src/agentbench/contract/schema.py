@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 NetworkPolicy = Literal["none", "setup_only", "always"]
 Layer = Literal["build", "static", "unit", "integration", "e2e", "script"]
-Parser = Literal["pytest", "junit", "exit_code"]
 LimitStrength = Literal["hard", "monitored", "absent"]
 Severity = Literal["gate", "penalty"]
 StageName = Literal["inspect", "plan", "write", "test"]
@@ -126,10 +125,10 @@ class Check(Model):
     """`command`, or `probe` for a check whose judge runs in another process than the code under test."""
     command: NonEmpty | None = None
     """Shell command, for `kind: command`."""
-    parser: Parser = "exit_code"
-    """`pytest` and `junit` give results per test, `exit_code` only pass or fail."""
+    parser: NonEmpty = "exit_code"
+    """`pytest`, `junit` and parsers of plug-ins give results per test, `exit_code` only pass or fail."""
     report: NonEmpty | None = None
-    """The JUnit file that the command writes, for `parser: junit`."""
+    """The report file that the command writes, for `parser: junit` and parsers of plug-ins that read one."""
     fail_to_pass: tuple[NonEmpty, ...] = ()
     """Ids of tests that fail on the base repository and must pass with the patch."""
     pass_to_pass: tuple[NonEmpty, ...] = ()
@@ -294,7 +293,7 @@ class Scorer(BaseModel):
     name: NonEmpty
     """Name of the scorer."""
     type: NonEmpty
-    """One of the eleven scorer types."""
+    """One of the eleven scorer types, or that of a plug-in."""
     required: bool | None = None
     """Whether a failure fails the workspace verdict."""
 

@@ -5,9 +5,9 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from agentbench.contract.problem import KeyPath, KeyProblems, did_you_mean
@@ -15,6 +15,8 @@ from agentbench.contract.schema import Model, NonEmpty, Scorer
 from agentbench.contract.schema_problems import expected, show
 from agentbench.contract.yaml_document import Value, descend
 from agentbench.core.errors import InputError
+from agentbench.plugins.extensions import Extensions
+from agentbench.plugins.kinds import Kind
 
 MAX_TIMEOUT = 3600
 DEFAULT_TIMEOUT = 900
@@ -175,7 +177,7 @@ class LlmJudgeSpec(Spec):
     rubric: NotBlank
 
 
-ScorerSpec: TypeAlias = (
+BuiltInSpec: TypeAlias = (
     CommandSpec
     | AllowedPathsSpec
     | ForbidPathsSpec
@@ -189,15 +191,32 @@ ScorerSpec: TypeAlias = (
     | LlmJudgeSpec
 )
 
-SPECS: Mapping[str, type[ScorerSpec]] = {
-    get_args(spec.model_fields["type"].annotation)[0]: spec for spec in get_args(ScorerSpec)
+SPECS: Mapping[str, type[BuiltInSpec]] = {
+    get_args(spec.model_fields["type"].annotation)[0]: spec for spec in get_args(BuiltInSpec)
 }
 """Models by the value of their `type`."""
+OTHER_SCORERS: Extensions[Callable[..., Any]] = Extensions(Kind.SCORER, SPECS.keys())
+"""Scorer types of plug-ins, which `acceptance.scorers` calls."""
+
+
+class OtherSpec(Spec):
+    """A scorer of a plug-in. Fields besides `name`, `type` and `required` are its options."""
+
+    model_config = ConfigDict(extra="allow")
+    required_by_default = False
+    type: str
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return self.model_extra or {}
+
+
+ScorerSpec: TypeAlias = BuiltInSpec | OtherSpec
 
 
 @cache
-def _adapter() -> TypeAdapter[ScorerSpec]:
-    return TypeAdapter(Annotated[ScorerSpec, Field(discriminator="type")])
+def _adapter() -> TypeAdapter[BuiltInSpec]:
+    return TypeAdapter(Annotated[BuiltInSpec, Field(discriminator="type")])
 
 
 def scorer_spec(scorer: Scorer) -> ScorerSpec:
@@ -219,7 +238,9 @@ def scorer_problems(scorer: Scorer) -> KeyProblems:
     """Report every problem in the fields of one scorer, with its key."""
     spec = SPECS.get(scorer.type)
     if spec is None:
-        yield ("type",), f"expected one of {', '.join(SPECS)}; got {scorer.type}{did_you_mean(scorer.type, SPECS)}"
+        if not OTHER_SCORERS.has(scorer.type):
+            known = [*SPECS, *OTHER_SCORERS.names()]
+            yield ("type",), f"expected one of {', '.join(known)}; got {scorer.type}{did_you_mean(scorer.type, known)}"
         return
     try:
         _validated(scorer)
@@ -253,6 +274,8 @@ def _message(detail: ErrorDetails, given: Value) -> str:
 
 
 def _validated(scorer: Scorer) -> ScorerSpec:
+    if scorer.type not in SPECS:
+        return OtherSpec.model_validate(scorer.model_dump())
     # Strict like the document itself: "5" is not a number. JSON makes lists of tuples.
     return _adapter().validate_json(json.dumps(scorer.model_dump(mode="json")), strict=True)
 

@@ -11,15 +11,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from typing import Protocol
 
 from agentbench.core.errors import InputError
+from agentbench.execution.executor_function import OTHER_EXECUTORS, FunctionExecutor
 from agentbench.execution.executor_options import ExecutorOptions
 from agentbench.execution.job import AttemptJob, Observer
 from agentbench.execution.lab import Lab
 from agentbench.execution.plan import PlanRow
-from agentbench.execution.problems import Problems
 
 _WAKE_SEC = 0.5
 """The main thread wakes this often, so that signals are handled promptly."""
@@ -70,10 +69,7 @@ class LocalThreads:
         self._stopped = False
 
     def require(self, lab: Lab, rows: Sequence[PlanRow], observer: Observer) -> None:
-        problems = Problems()
-        for task in {row.task.id: row.task for row in rows}.values():
-            problems.collect(partial(lab.require, task))
-        problems.raise_all()
+        lab.require_all([row.task for row in rows])
 
     def close(self) -> None:
         """Do nothing: threads end with their last job."""
@@ -158,7 +154,9 @@ def open_executor(options: ExecutorOptions) -> Executor:
         InputError: unknown executor, or one whose package is not installed.
     """
     factory = EXECUTORS.get(options.name)
-    if factory is None:
-        known = ", ".join(sorted(EXECUTORS))
+    if factory is not None:
+        return factory(options)
+    if not OTHER_EXECUTORS.has(options.name):
+        known = ", ".join(sorted((*EXECUTORS, *OTHER_EXECUTORS.names())))
         raise InputError(f"unknown executor '{options.name}'", remedy=f"available executors: {known}")
-    return factory(options)
+    return FunctionExecutor(options.name, OTHER_EXECUTORS.get(options.name), options.workers)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -25,6 +25,7 @@ from agentbench.core.errors import InputError, Interrupted, SandboxUnavailable, 
 from agentbench.execution.environment_facts import EnvironmentFacts, read_environment_facts
 from agentbench.execution.known_packages import cached_packages
 from agentbench.execution.models import Models
+from agentbench.execution.problems import Problems
 from agentbench.execution.task_bundle import pack_repository
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.sandbox.protocol import (
@@ -100,6 +101,12 @@ class Lab:
         """Opens the way to a person who is not at this machine; None if questions are files in the run directory."""
         self.judge = judge
         """The model that judges finished attempts, if any."""
+        self.scorers: tuple[str, ...] = ()
+        """Scorers of plug-ins that the run adds to those of its tasks."""
+        self.monitors: tuple[str, ...] = ()
+        """Monitors of plug-ins that read the log of each agent."""
+        self.executor = "local"
+        """Name of the executor, for the manifest."""
         self.models = models or Models()
         self.sandbox = sandbox
         self.fresh_setup = fresh_setup
@@ -148,7 +155,7 @@ class Lab:
         """
         environment = task.task.environment
         needs_image = bool(environment.docker_image or environment.dockerfile)
-        key = "docker" if self.sandbox == "docker" or (self.sandbox == "auto" and needs_image) else "bwrap"
+        key = self.sandbox if self.sandbox != "auto" else "docker" if needs_image else "bwrap"
         with self._lock:
             if self.cancelled.is_set():
                 raise Interrupted("interrupted")
@@ -157,6 +164,17 @@ class Lab:
                 self._backends[key] = backend
                 self._open.callback(backend.close)
             return self._backends[key]
+
+    def require_all(self, tasks: Sequence[LoadedTask]) -> None:
+        """Reject tasks that cannot run on this machine, with every reason.
+
+        Raises:
+            InputError, SandboxUnavailable: as `require`.
+        """
+        problems = Problems()
+        for task in {task.id: task for task in tasks}.values():
+            problems.collect(partial(self.require, task))
+        problems.raise_all()
 
     def require(self, task: LoadedTask) -> None:
         """Reject a task whose policy cannot be enforced here, before anything runs.

@@ -25,6 +25,7 @@ from agentbench.policy.prices import MICRO
 from agentbench.record.run_directory import RunDirectory
 
 VARIANTS = Path("configs/variants")
+LISTS = ("task_paths", "variants", "scorers", "monitors", "from_python")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,12 @@ class RunRequest:
     stop_when: dict[str, object] | None = None
     """The stopping rule of the comparison, as `statistics.sequential.rules` writes it; None: every attempt is made."""
     store: StoreOptions = NO_STORE
+    scorers: tuple[str, ...] = ()
+    """Scorers of plug-ins that run besides those of the tasks."""
+    monitors: tuple[str, ...] = ()
+    """Monitors of plug-ins."""
+    from_python: tuple[str, ...] = ()
+    """Objects that were passed in from Python, as `KIND NAME`. Only the process that started the run has them."""
 
     @property
     def executor_options(self) -> ExecutorOptions:
@@ -75,7 +82,7 @@ class RunRequest:
         choices = dict(value["choices"])
         for name in ("agent_files", "script"):
             choices[name] = Path(choices[name]) if choices[name] else None
-        lists = {name: tuple(value[name]) for name in ("task_paths", "variants")}
+        lists = {name: tuple(value.get(name, ())) for name in LISTS}
         store = StoreOptions.from_json(value.get("store"))
         return cls(**{**value, **lists, "choices": CliChoices(**choices), "out": Path(value["out"]), "store": store})
 
@@ -93,7 +100,12 @@ def recorded_request(run: RunDirectory) -> RunRequest:
     try:
         if isinstance(recorded, dict):
             caps = {name: micro / MICRO for name, micro in run.resumed_caps().items()}
-            return RunRequest.from_json({**recorded, **caps})
+            request = RunRequest.from_json({**recorded, **caps})
+            if request.from_python:
+                from agentbench.execution.extensions import require_passed_in  # noqa: PLC0415 - slow import
+
+                require_passed_in(request.from_python)
+            return request
     except (TypeError, ValueError, KeyError):
         pass
     raise InputError(f"{run.path}/run.json has no usable request, so the run cannot be resumed")

@@ -30,6 +30,7 @@ from agentbench.execution.evidence import (
     sealed_run_key,
 )
 from agentbench.execution.executor import Executor, open_executor
+from agentbench.execution.extensions import require_extensions
 from agentbench.execution.job import AttemptJob, Observer
 from agentbench.execution.lab import Lab, declared_secrets
 from agentbench.execution.models import Models, read_prices
@@ -469,6 +470,7 @@ def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask], observer: Observ
         judge=None if request.judge_model is None else _judge(request.judge_model, request.judge_repeats),
     )
     lab.on_question = observer.asked
+    lab.scorers, lab.monitors, lab.executor = request.scorers, request.monitors, request.executor
     return lab
 
 
@@ -501,6 +503,7 @@ def _check_requirements(
         InputError, HarnessError.
     """
     tasks = list({row.task.id: row.task for row in rows}.values())
+    require_extensions(rows, lab)
     problems = Problems()
     problems.collect(partial(executor.require, lab, rows, observer))
     for row in rows:

@@ -28,6 +28,7 @@ from agentbench.models.keys import Keys
 from agentbench.models.ledger import Account, Ledger
 from agentbench.models.metered_model import EventSink, MeteredModel, ModelIdentity
 from agentbench.models.presets import MODEL, ModelChoice, Presets, Sampling, bundled_presets, choose, endpoint_of
+from agentbench.models.python_model import PythonUpstream, python_model
 from agentbench.models.recording.recorded import RecordedUpstream, Recording
 from agentbench.models.scripted import ScriptedUpstream, load_script
 from agentbench.models.upstream import Upstream
@@ -88,6 +89,9 @@ class ModelFactory:
         """
         if choice.source == "service":
             return endpoint_of(choice, self.presets, self.keys)
+        if choice.source == "python":
+            python_model(choice.name)
+            return None
         path = Path(choice.name)
         if not path.exists():
             kind = "run" if choice.source == "recorded" else "file"
@@ -180,6 +184,8 @@ class ModelFactory:
         """Return what answers the requests of one attempt, without budget and log."""
         if recording is not None and choice.source == "recorded":
             return RecordedUpstream(recording, lenient=lenient, redact=redact)
+        if choice.source == "python":
+            return TranslatedUpstream(PythonUpstream(python_model(choice.name)))
         if choice.source == "scripted":
             return TranslatedUpstream(ScriptedUpstream(load_script(script or Path(choice.name))))
         return TranslatedUpstream(self._service(choice))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -76,7 +77,9 @@ _HOST = re.compile(
 )
 """A host with a port or a path, as in a URL whose scheme was forgotten."""
 
-Source = Literal["service", "scripted", "recorded"]
+Source = Literal["service", "scripted", "recorded", "python"]
+_PLACES: Mapping[Source, str] = {"scripted": "a file", "recorded": "a run directory", "python": "a name"}
+"""Sources of answers that are no service, and what follows their name. `python` is a model that was passed in."""
 MODEL = "--model"
 
 
@@ -134,12 +137,11 @@ def choose(text: str, presets: Presets, option: str = MODEL) -> ModelChoice:
     if not text or not text.isprintable():
         msg = f"{option}: expected a model, for example openrouter:vendor/name or name@http://127.0.0.1:8000/v1"
         raise InputError(msg)
-    for source in ("scripted", "recorded"):
+    for source, expected in _PLACES.items():
         if text.startswith(source + ":"):
             place = text.removeprefix(source + ":")
             if not place:
-                msg = f"{option} {source}: expected {'a file' if source == 'scripted' else 'a run directory'} after the colon"
-                raise InputError(msg)
+                raise InputError(f"{option} {source}: expected {expected} after the colon")
             return ModelChoice(source, source, place, option=option)
     preset = presets.models.get(text)
     if preset is not None:

@@ -112,8 +112,7 @@ class ScriptedUpstream:
             raise ModelFault("the request was cancelled")
         if answer.error is not None:
             raise fault_of(answer.error.status, answer.error.message.encode())
-        body = _body(answer, number, request)
-        return ModelResponse(events=_chunks(body)) if request.stream else ModelResponse(body)
+        return respond(request, answer, number)
 
     def _take(self, request: ModelRequest) -> tuple[ScriptedAnswer, int]:
         text = dump(request.body)
@@ -128,6 +127,12 @@ class ScriptedUpstream:
             if self._script.after == "repeat" and answers:
                 return answers[-1], self._requests
         raise ReplayExhausted(f"the script has only {len(self._script.answers)} answers")
+
+
+def respond(request: ModelRequest, answer: ScriptedAnswer, number: int) -> ModelResponse:
+    """Return an answer as the response to a chat request, streamed if the request asks for that."""
+    body = _body(answer, number, request)
+    return ModelResponse(events=_chunks(body)) if request.stream else ModelResponse(body)
 
 
 def _body(answer: ScriptedAnswer, number: int, request: ModelRequest) -> JsonObject:

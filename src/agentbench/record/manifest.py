@@ -158,6 +158,16 @@ class HeadroomPlan(Part):
     """The reserve in micro-units."""
 
 
+class PluginUse(Part):
+    """A plug-in that the attempt uses, or an object of the process that started the run."""
+
+    kind: str
+    name: str
+    distribution: str | None = None
+    """The package; null for an object that was passed in from Python."""
+    version: str | None = None
+
+
 class EvidencePlan(Part):
     """How the attempt treats text."""
 
@@ -191,6 +201,8 @@ class Planned(Part):
     """Every resolved value with its origin."""
     limits: dict[str, JsonValue]
     config_class: str
+    plugins: tuple[PluginUse, ...] = ()
+    """Empty if everything is built in, and in manifests of versions without plug-ins."""
     framework: str = "numpy"
     base_seed: int
     seed: int

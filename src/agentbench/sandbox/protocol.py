@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from agentbench.core.command import Command, Completed
 from agentbench.core.command import ProcessCounts as ProcessCounts  # noqa: PLC0414 - part of this interface
@@ -297,3 +297,7 @@ class Backend(Protocol):
     def close(self) -> None:
         """End everything that this backend started."""
         ...
+
+
+SandboxBackend: TypeAlias = Backend
+"""The public name of `Backend`."""

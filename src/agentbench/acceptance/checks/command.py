@@ -1,4 +1,4 @@
-"""Checks that run any command: its exit code decides, or the JUnit report it wrote."""
+"""Checks that run any command: its exit code decides, or the test results it wrote."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentbench.acceptance.cache_keys import reference_key
 from agentbench.acceptance.candidate import BaseCandidate, BuildFailed, Candidate
 from agentbench.acceptance.checks.build_integrity import build_changes, changed_file_findings
 from agentbench.acceptance.checks.exit_status import exit_outcome
-from agentbench.acceptance.checks.junit import MAX_BYTES, ReportRefused, read_junit, worse_outcome
+from agentbench.acceptance.checks.junit import MAX_BYTES, ReportRefused
 from agentbench.acceptance.checks.required_tests import (
     Requirement,
     declared_requirement,
@@ -21,6 +21,7 @@ from agentbench.acceptance.checks.required_tests import (
     summarize,
     tally,
 )
+from agentbench.acceptance.checks.result_parser import KEPT_OUTPUT, RunnerOutput, TestResults, parse_results
 from agentbench.acceptance.checks.startup import with_start_problem
 from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, GradingContext, with_run
@@ -32,6 +33,9 @@ from agentbench.core.errors import AgentFault, ContractError, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.workspace.diff.compare import Globs
+
+MAX_REPORTS = 4 * MAX_BYTES
+"""Bytes of all report files of a check together."""
 
 
 def run_exit_code_check(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
@@ -49,8 +53,8 @@ def run_exit_code_check(candidate: Candidate, check: Check, step: CheckStep) -> 
     return _with_evidence(candidate, check, completed, CheckOutcome(outcome, why, findings=findings))
 
 
-def run_junit_check(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
-    """Run the command and decide by the tests in its JUnit report.
+def run_parsed_check(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
+    """Run the command and decide by the tests that the check's parser finds in its report or its output.
 
     Raises:
         BuildFailed, AgentFault: the replica could not be built, or its files cannot be read.
@@ -92,18 +96,20 @@ class _Report:
 
 
 def _run_and_read(candidate: Candidate, check: Check, step: CheckStep) -> _Report:
-    context, report = candidate.context, check.report or ""
+    context, report = candidate.context, check.report
     with _replica(candidate) as (sandbox, findings):
         step.start()
-        # A report that exists before the tests ran was not written by them.
-        _remove(context, sandbox, report)
-        completed = sandbox.run(shell(context, check.command or "", check.timeout_sec))
+        if report is not None:
+            # A report that exists before the tests ran was not written by them.
+            _remove(context, sandbox, report)
+        command = shell(context, check.command or "", check.timeout_sec)
+        completed = sandbox.run(dataclasses.replace(command, keep_bytes=max(KEPT_OUTPUT, command.keep_bytes)))
         sandbox.kill_processes()
         try:
-            outcomes, whys = _read(sandbox, report)
+            results = _read(sandbox, check, completed)
         except ReportRefused as error:
             return _Report(completed, findings, {}, {}, str(error))
-    return _Report(completed, findings, outcomes, whys)
+    return _Report(completed, findings, results.outcomes, results.messages)
 
 
 def _remove(context: GradingContext, sandbox: Sandbox, report: str) -> None:
@@ -118,27 +124,39 @@ def _pattern(report: str) -> Globs:
     return Globs([f"/{report.lstrip('/')}"])
 
 
-def _read(sandbox: Sandbox, report: str) -> tuple[dict[str, str], dict[str, str]]:
-    tree = sandbox.tree()
-    pattern = _pattern(report)
-    outcomes: dict[str, str] = {}
-    whys: dict[str, str] = {}
+def _read(sandbox: Sandbox, check: Check, completed: Completed) -> TestResults:
+    reports = {} if check.report is None else _report_files(sandbox, check.report)
+    if check.report is None and (completed.stdout.dropped_bytes or completed.stderr.dropped_bytes):
+        raise ReportRefused(f"the command wrote more than {KEPT_OUTPUT} bytes")
+    output = RunnerOutput(completed.stdout.kept, completed.stderr.kept, completed.exit_code, reports)
+    results = parse_results(check.parser, output)
+    if not results.outcomes:
+        raise ReportRefused(f"{_source(check)} contains no test")
+    return results
+
+
+def _report_files(sandbox: Sandbox, report: str) -> dict[str, bytes]:
+    """Return the content of the report files by their path.
+
+    Raises:
+        ReportRefused: there is none, or one cannot be read.
+    """
+    tree, pattern = sandbox.tree(), _pattern(report)
     try:
         paths = [entry.path for entry in tree.entries() if pattern.match(entry.path)]
+        files: dict[str, bytes] = {}
         for path in paths:
-            reported, messages = read_junit(tree.read(path, max_bytes=MAX_BYTES))
-            for test, outcome in reported.items():
-                outcomes[test] = worse_outcome(outcomes.get(test), outcome)
-            whys |= messages
+            left = MAX_REPORTS - sum(map(len, files.values()))
+            files[path.decode("utf-8", "replace")] = tree.read(path, max_bytes=min(MAX_BYTES, left))
     except (OSError, AgentFault) as error:  # too large, or the candidate's own code ended the sandbox
         raise ReportRefused(f"the report {report} cannot be read: {error}") from error
-    except ReportRefused as error:
-        raise ReportRefused(f"the report {report} {error}") from None
-    if not paths:
+    if not files:
         raise ReportRefused(f"the command wrote no report {report}")
-    if not outcomes:
-        raise ReportRefused(f"the report {report} contains no test")
-    return outcomes, whys
+    return files
+
+
+def _source(check: Check) -> str:
+    return "the output" if check.report is None else f"the report {check.report}"
 
 
 def _expected_tests(candidate: Candidate, check: Check) -> Requirement:
@@ -189,9 +207,12 @@ def _decide_report(check: Check, required: Requirement, report: _Report) -> Chec
     if completed.timed_out:
         outcome, why = ended, ended_why
     elif outcome is Outcome.PASS and "passed" not in outcomes.values():
-        outcome, why = Outcome.FAIL, f"none of the {len(outcomes)} tests in the report passed"
+        outcome, why = Outcome.FAIL, f"none of the {len(outcomes)} tests in {_source(check)} passed"
     elif outcome is Outcome.PASS and (completed.exit_code == 0) == bool(failed):
-        outcome, why = Outcome.FAIL, f"exit code {completed.exit_code} contradicts the report ({failed} tests failed)"
+        outcome, why = (
+            Outcome.FAIL,
+            f"exit code {completed.exit_code} contradicts {_source(check)} ({failed} tests failed)",
+        )
     return CheckOutcome(
         outcome,
         why,

@@ -87,10 +87,10 @@ def _run_by_kind(candidate: Candidate, check: Check, step: CheckStep) -> CheckOu
         from agentbench.acceptance.checks.probe import run_probe_check  # noqa: PLC0415
 
         return run_probe_check(candidate, check, step)
-    from agentbench.acceptance.checks.command import run_exit_code_check, run_junit_check  # noqa: PLC0415
+    from agentbench.acceptance.checks.command import run_exit_code_check, run_parsed_check  # noqa: PLC0415
 
-    if check.parser == "junit":
-        return run_junit_check(candidate, check, step)
+    if check.parser not in {"pytest", "exit_code"}:
+        return run_parsed_check(candidate, check, step)
     outcome = run_exit_code_check(candidate, check, step)
     if check.parser == "exit_code":
         return outcome

@@ -8,7 +8,7 @@ from typing import Any
 from agentbench.acceptance.scorers.content import assertions_not_weakened, forbid_secrets, no_new_skips
 from agentbench.acceptance.scorers.paths import allowed_paths, file_exists, forbid_paths, max_files_changed, unmodified
 from agentbench.acceptance.scorers.workspace import ScorerVerdict, Workspace
-from agentbench.contract.scorers import CommandSpec, LlmJudgeSpec, ScorerSpec
+from agentbench.contract.scorers import OTHER_SCORERS, CommandSpec, LlmJudgeSpec, OtherSpec, ScorerSpec
 from agentbench.core.command import Command
 from agentbench.core.errors import AgentBenchError
 from agentbench.core.text import printable
@@ -22,24 +22,33 @@ KEEP = 256 * 1024
 def run_scorers(specs: Sequence[ScorerSpec], workspace: Workspace) -> list[ScorerResult]:
     """Return one result per scorer, in their order.
 
-    A failing scorer never ends the attempt: harness errors become ERROR. Commands run last, since they may change the
-    tree that the other scorers examine.
+    A failing scorer never ends the attempt: harness errors become ERROR. Commands and plug-ins run last, since they may
+    change the tree that the other scorers examine.
     """
-    ordered = sorted(range(len(specs)), key=lambda index: isinstance(specs[index], CommandSpec))
+    ordered = sorted(range(len(specs)), key=lambda index: isinstance(specs[index], CommandSpec | OtherSpec))
     verdicts = {index: _decide(specs[index], workspace) for index in ordered}
     return [_result(spec, verdicts[index]) for index, spec in enumerate(specs)]
 
 
 def _decide(spec: ScorerSpec, workspace: Workspace) -> ScorerVerdict:
-    if spec.type in CHANGED_FILES and workspace.unknown:
+    if workspace.unknown and (spec.type in CHANGED_FILES or isinstance(spec, OtherSpec)):
         # The agent is responsible for the tree: if its changes cannot be determined, the scorer fails.
         return ScorerVerdict("FAIL", f"changes cannot be determined: {workspace.unknown}")
     try:
+        if isinstance(spec, OtherSpec):
+            return _of_plugin(spec, workspace)
         return CHECKS[spec.type](spec, workspace)
     except AgentBenchError as error:
         return ScorerVerdict("ERROR", error.message)
     except Exception as error:  # noqa: BLE001 - a bug in a scorer must not cost an attempt its verdict
         return ScorerVerdict("ERROR", f"{type(error).__name__}: {error}")
+
+
+def _of_plugin(spec: OtherSpec, workspace: Workspace) -> ScorerVerdict:
+    verdict = OTHER_SCORERS.get(spec.type)(workspace, spec.options)
+    if not isinstance(verdict, ScorerVerdict):
+        return ScorerVerdict("ERROR", f"scorer '{spec.type}' returned {type(verdict).__name__}, not a ScorerVerdict")
+    return verdict
 
 
 def _result(spec: ScorerSpec, verdict: ScorerVerdict) -> ScorerResult:

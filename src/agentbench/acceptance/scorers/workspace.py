@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from agentbench.core.command import MIB, Command, Completed
 from agentbench.core.errors import AgentFault
@@ -83,6 +83,14 @@ class Workspace:
                 names.add(name)
         return frozenset(name for name in names if self._resolves(name, entries, names))
 
+    def read(self, path: str) -> bytes:
+        """Return the content of a file, or the target of a link.
+
+        Raises:
+            AgentFault, OSError: there is no such file, or it is larger than 4 MiB.
+        """
+        return self._after.read(os.fsencode(path), max_bytes=MAX_TEXT)
+
     def _resolves(self, name: str, entries: dict[str, Entry], names: set[str]) -> bool:
         for _ in range(_MAX_LINKS):
             entry = entries.get(name)
@@ -107,6 +115,28 @@ class Workspace:
             skipped=old is None or new is None,
             moved=_same_content(before, after),
         )
+
+
+class Scorer(Protocol):
+    """Scores the workspace that an agent left; the plug-in of kind `scorer`.
+
+    Gets the workspace, and the options of its entry in `scenario.yaml` or `task.yaml`. Its verdict is reported next to the
+    checks and never changes whether an attempt passed. An exception becomes the verdict ERROR.
+
+    Examples:
+        >>> import agentbench as ab
+        >>> def changelog(workspace: ab.Workspace, options: dict[str, object]) -> ab.ScorerVerdict:
+        ...     name = str(options.get("file", "CHANGELOG.md"))
+        ...     if name in workspace.changed:
+        ...         return ab.ScorerVerdict("PASS", f"{name} was changed")
+        ...     return ab.ScorerVerdict("FAIL", f"{name} was not changed")
+        >>> task = ab.load_suite("demo").tasks[-1]
+        >>> (attempt,) = ab.run(task, agent="noop", scorers=[changelog], out="runs").attempts
+        >>> [(score.name, str(score.verdict)) for score in attempt.scorers]
+        [('changelog', 'FAIL')]
+    """
+
+    def __call__(self, workspace: Workspace, options: Mapping[str, Any], /) -> ScorerVerdict: ...
 
 
 def listing(rows: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ from agentbench.execution.agent_setup import agent_setup
 from agentbench.execution.attempt.base import Attempt
 from agentbench.execution.attempt.grading_phase import ask_judge, grade_patch
 from agentbench.execution.attempt.kept_workspace import keep_workspace
+from agentbench.execution.attempt.monitors import run_monitors
 from agentbench.execution.attempt.patch import extract_patch, run_task_scorers
 from agentbench.execution.attempt.setup_phase import bind_identity, open_attempt, prepare
 from agentbench.execution.lab import PreparedTask
@@ -72,6 +73,7 @@ class AgentAttempt(Attempt):
         bind_identity(self, prepared, program)
         mounts = (*agent_mounts(setup), *(() if program is None else (program.mount,)))
         ended, patch = run_agent(self, prepared, agent, self.metered_model, mounts)
+        run_monitors(self)
         if ended.code in _NOT_GRADED:
             return
         if patch is not None:

@@ -15,6 +15,7 @@ from agentbench.core.ids import now_iso
 from agentbench.core.protocol import PROTOCOL_SEED, SEED_DEVIATION
 from agentbench.core.reasons import Observability
 from agentbench.execution.attempt.base import US, Attempt
+from agentbench.execution.extensions import used_by
 from agentbench.execution.lab import PreparedTask, config_class
 from agentbench.execution.plan import PlanRow
 from agentbench.execution.version import harness_version
@@ -27,6 +28,7 @@ from agentbench.record.manifest import (
     Observed,
     Planned,
     PlannedCheck,
+    PluginUse,
     ProtocolManifest,
     RatesPlan,
     RedactedSecret,
@@ -119,6 +121,7 @@ def _planned(attempt: Attempt, backend: Backend) -> Planned:
         rates=RatesPlan.of(attempt.rates),
         headroom=_headroom(attempt),
         evidence=EvidencePlan(text=attempt.folder.text),
+        plugins=tuple(PluginUse.model_validate(asdict(used)) for used in used_by(row, attempt.lab)),
         base_seed=attempt.base_seed,
         seed=row.seed,
     )

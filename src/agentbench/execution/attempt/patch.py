@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agentbench.acceptance.scorers.workspace import Workspace
-from agentbench.contract.scorers import scorer_spec
+from agentbench.contract.scorers import OtherSpec, ScorerSpec, scorer_spec
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import PatchInvalid
 from agentbench.core.reasons import TerminationCode
@@ -65,7 +65,8 @@ def apply_given_patch(attempt: Attempt, prepared: PreparedTask) -> ExtractedPatc
 
 def run_task_scorers(attempt: Attempt, workspace: Workspace) -> None:
     """Run the task's scorers on the workspace as the agent left it. They are reported and never affect the verdict."""
-    specs = [scorer_spec(scorer) for scorer in attempt.row.task.scorers]
+    specs: list[ScorerSpec] = [scorer_spec(scorer) for scorer in attempt.row.task.scorers]
+    specs += [OtherSpec(name=name, type=name, required=False) for name in attempt.lab.scorers]
     if not specs:
         return
     from agentbench.acceptance.scorers.engine import run_scorers  # noqa: PLC0415 - few tasks have scorers

@@ -28,6 +28,8 @@ class LabSettings:
     fresh_setup: bool
     operator: bool
     judge: JudgeChoice | None
+    scorers: tuple[str, ...]
+    monitors: tuple[str, ...]
     prices: Prices
     lenient: bool
     patience_sec: float
@@ -42,6 +44,8 @@ class LabSettings:
             lab.fresh_setup,
             lab.operator,
             lab.judge,
+            lab.scorers,
+            lab.monitors,
             models.prices,
             models.lenient,
             models.patience_sec,
@@ -81,6 +85,7 @@ class NodeLab(Lab):
             operator=settings.operator,
             judge=settings.judge,
         )
+        self.scorers, self.monitors, self.executor = settings.scorers, settings.monitors, "ray"
         self.sent_snapshots = SentSnapshots(self.state / "snapshots")
         self.snapshots = self.sent_snapshots
         self.sent_programs: dict[tuple[str, Path], ProgramLayer] = {}

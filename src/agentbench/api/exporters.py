@@ -1,0 +1,34 @@
+"""Exporters of plug-ins: functions that write a run in the format of another tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from agentbench.plugins.extensions import Extensions
+from agentbench.plugins.kinds import Kind
+
+if TYPE_CHECKING:
+    from agentbench.api.runs import Run
+
+BUILT_IN = ("bundle",)
+
+
+class Exporter(Protocol):
+    """Writes a run in the format of another tool; the plug-in of kind `exporter`, used by `ab export-run --format NAME`.
+
+    Examples:
+        >>> import agentbench as ab
+        >>> from pathlib import Path
+        >>> def ids(run: ab.Run, out: Path) -> None:
+        ...     _ = out.write_text(" ".join(attempt.task_id for attempt in run.attempts))
+        >>> task = ab.load_suite("demo").tasks[-1]
+        >>> ab.run(task, agent="noop", out="runs").runs[0].export(ids, "ids.txt")
+        >>> Path("ids.txt").read_text()
+        'toy-median'
+    """
+
+    def __call__(self, run: Run, out: Path, /) -> None: ...
+
+
+OTHER_EXPORTERS: Extensions[Exporter] = Extensions(Kind.EXPORTER, BUILT_IN)

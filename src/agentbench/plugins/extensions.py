@@ -1,0 +1,102 @@
+"""The objects of one kind that do not belong to AgentBench: installed as plug-ins, or registered in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+import uuid
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+from agentbench.core.errors import InputError
+from agentbench.plugins.discovery import installed, load
+from agentbench.plugins.kinds import Kind
+
+F = TypeVar("F", bound=Callable[..., Any])
+_PROCESS = uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A plug-in or a registered object that a run uses, as its manifest states it."""
+
+    kind: Kind
+    name: str
+    distribution: str | None
+    """The package; None for an object of the process that started the run."""
+    version: str | None
+
+
+class Extensions(Generic[F]):
+    """Finds objects of one kind by name, besides the built-in ones, whose names cannot be taken."""
+
+    def __init__(self, kind: Kind, built_in: Collection[str]) -> None:
+        self.kind = kind
+        self.built_in = built_in
+        self._registered: dict[str, F] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of registered and installed objects that can be used."""
+        names = {*self._registered, *(plugin.name for plugin in installed(self.kind))}
+        return tuple(sorted(names.difference(self.built_in)))
+
+    def has(self, name: str) -> bool:
+        """Return whether there is an object of that name, without importing it."""
+        return name in self._registered or name in self.names()
+
+    def get(self, name: str) -> F:
+        """Return the object of that name.
+
+        Raises:
+            PluginError: there is none, or it cannot be loaded.
+        """
+        if name in self._registered:
+            return self._registered[name]
+        return cast("F", load(self.kind, name, self.built_in))
+
+    def register(self, name: str, function: F) -> None:
+        """Add an object of this process. Registering a name again replaces its object.
+
+        Raises:
+            InputError: the name is taken by a built-in object or by an installed plug-in, or the object is not a function.
+        """
+        if not callable(function):
+            raise InputError(f"{self.kind.words} '{name}' is not a function, but {type(function).__name__}")
+        if name in self.built_in:
+            raise InputError(f"there is a built-in {self.kind.words} '{name}'", remedy="choose another name")
+        taken = [plugin for plugin in installed(self.kind) if plugin.name == name]
+        if taken:
+            raise InputError(f"{taken[0].origin} has a {self.kind.words} '{name}'", remedy="choose another name")
+        self._registered[name] = function
+
+    def registered(self) -> tuple[str, ...]:
+        """Return the names of objects of this process, which no other process has."""
+        return tuple(self._registered)
+
+    def fingerprint(self, name: str) -> str:
+        """Return text that changes with the object, as the key of a cached result that depends on it.
+
+        It covers the version of the package and the module that defines the object. Results of a registered object are
+        not found again by another process.
+
+        Raises:
+            PluginError: there is no such object, or it cannot be loaded.
+        """
+        if name in self._registered:
+            return f"{_PROCESS}:{id(self._registered[name])}"
+        used, module = self.used(name), sys.modules[self.get(name).__module__]
+        source = inspect.getsourcefile(module)
+        content = b"" if source is None else Path(source).read_bytes()
+        return f"{used}:{hashlib.sha256(content).hexdigest()}"
+
+    def used(self, name: str) -> Used | None:
+        """Describe the origin of an object for a manifest; None if it is built in or unknown."""
+        if name in self.built_in:
+            return None
+        if name in self._registered:
+            return Used(self.kind, name, None, None)
+        plugin = next((plugin for plugin in installed(self.kind) if plugin.name == name), None)
+        return None if plugin is None else Used(self.kind, name, plugin.distribution, plugin.version)
