@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from agentbench.exchange.registry import exporters
 from agentbench.plugins.extensions import Extensions
 from agentbench.plugins.kinds import Kind
 
 if TYPE_CHECKING:
     from agentbench.api.runs import Run
 
-BUILT_IN = ("bundle",)
+BUILT_IN = ("bundle", *exporters())
 
 
 class Exporter(Protocol):

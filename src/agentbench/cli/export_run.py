@@ -31,6 +31,7 @@ Formats:
   parquet   table of attempts (.parquet; needs the extra `tables`)
   junit     JUnit XML
   swebench  predictions (.jsonl) or report (.json) of SWE-bench
+  NAME      exporter of an installed plug-in (see `ab plugins`)
 
 Formats other than a bundle contain the final attempts with the text that the evidence has: redacted, or digests only.
 """
@@ -62,11 +63,14 @@ def command(run: Path, *, out: str, form: str, public: bool, key: str, allow_fin
 
 
 def _export(run: Path, out: str, form: str, *, as_json: bool) -> None:
+    from agentbench.api.exporters import OTHER_EXPORTERS
     from agentbench.exchange.registry import find_exporter
     from agentbench.exchange.source_run import open_source
 
-    exporter = find_exporter(form)
-    written = exporter.write(open_source(run), out)
+    if OTHER_EXPORTERS.has(form):
+        _export_with_plugin(run, Path(out), form, as_json=as_json)
+        return
+    written = find_exporter(form).write(open_source(run), out)
     for note in written.notes:
         click.echo(note, err=True)
     if as_json:
@@ -74,6 +78,13 @@ def _export(run: Path, out: str, form: str, *, as_json: bool) -> None:
         click.echo(json.dumps({"out": out, "format": form, **counts, "notes": list(written.notes)}))
     else:
         click.echo(f"{out}: {written.attempts} attempts, {written.bytes} bytes")
+
+
+def _export_with_plugin(run: Path, out: Path, form: str, *, as_json: bool) -> None:
+    from agentbench.api.runs import open_run
+
+    open_run(run).export(form, out)
+    click.echo(json.dumps({"out": str(out), "format": form}) if as_json else f"{out}: written as {form}")
 
 
 def _export_bundle(run: Path, out: Path, *, public: bool, key: str, allow_findings: bool, as_json: bool) -> None:
@@ -88,6 +99,11 @@ def _export_bundle(run: Path, out: Path, *, public: bool, key: str, allow_findin
     report = audit_run(run)
     if not report.ok:
         raise InputError(f"{run} does not verify: {report.problems[0]}", remedy="run `ab verify` for details")
+    if form != "bundle":
+        if public or key or allow_findings:
+            raise click.UsageError("--public, --sign and --allow-findings need --format bundle.")
+        _export_with_plugin(run, form, out, as_json=as_json)
+        return
     if public:
         from agentbench.cli.keys import signing_key
         from agentbench.signing.publish import public_copy, require_no_secrets

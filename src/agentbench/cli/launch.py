@@ -60,6 +60,7 @@ def make_request(
         lenient=options["lenient"],
         judge_model=options["judge_model"],
         judge_repeats=options["judge_repeats"],
+        monitors=options["monitors"],
         task_usd=options["task_usd"],
         total_usd=options["total_usd"],
         operator=options["operator"],

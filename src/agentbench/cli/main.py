@@ -40,6 +40,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mcp": ("agentbench.cli.mcp", "Serve suites, runs and traces to agents and editors."),
     "operator": ("agentbench.cli.operator", "List or answer questions of paused attempts."),
     "pilot": ("agentbench.cli.pilot", "Plan, register and carry out a staged study."),
+    "plugin": ("agentbench.cli.plugin", "Write the package of a new plug-in."),
+    "plugins": ("agentbench.cli.plugins", "List installed plug-ins."),
     "replay": ("agentbench.cli.replay", "Grade recorded patches again and compare the outcomes."),
     "report": ("agentbench.cli.report", "Summarise or compare runs."),
     "retain": ("agentbench.cli.retain", "Delete bulky evidence from a finished run."),

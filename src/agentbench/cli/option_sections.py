@@ -13,6 +13,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Agent and model": (
         *("agent", "name", "agent_command", "agent_files", "script", "max_steps", "operator"),
         *("model", "temperature", "model_patience", "preflight", "lenient", "judge_model", "judge_repeats"),
+        "monitors",
     ),
     "Cost": ("prices", "task_usd", "total_usd"),
     "Sandbox and workers": ("sandbox", "fresh_setup", "workers", "executor", "ray_address"),

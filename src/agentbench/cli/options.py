@@ -24,6 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
+SANDBOXES = ("auto", "bwrap", "docker")
 
 
 class RunType(click.ParamType[Path]):
@@ -57,6 +58,32 @@ class RunType(click.ParamType[Path]):
         names = [LATEST, *(path.name for path in run_directories(runs_folder()))]
         matches = [CompletionItem(name) for name in names if name.startswith(incomplete)]
         return matches or [CompletionItem(incomplete, type="dir")]
+
+
+class SandboxType(click.ParamType[str]):
+    """The name of a sandbox backend, built in or of a plug-in."""
+
+    name = "NAME"
+
+    def __init__(self, *more: str) -> None:
+        """`more`: further values that the command understands."""
+        self._known = (*more, *SANDBOXES)
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self._known:
+            from agentbench.sandbox.registry import require_backend
+
+            require_backend(value)
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        from agentbench.plugins.discovery import installed
+        from agentbench.plugins.kinds import Kind
+
+        names = [*self._known, *(plugin.name for plugin in installed(Kind.SANDBOX))]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 RUN = RunType()
@@ -127,7 +154,7 @@ executor_option = stack(
         "--executor",
         default="local",
         show_default=True,
-        help="Where attempts run: local (threads of this process) or ray (nodes of a Ray cluster).",
+        help="Where attempts run: local (threads of this process), ray (nodes of a Ray cluster), or an installed plug-in.",
     ),
     click.option(
         "--ray-address",
@@ -139,11 +166,11 @@ executor_option = stack(
 )
 sandbox_option = click.option(
     "--sandbox",
-    type=click.Choice(SANDBOXES),
+    type=SandboxType(),
     default="auto",
     show_default=True,
     cls=ConfiguredOption,
-    help="Sandbox backend; auto uses docker if the task has an image, else bwrap.",
+    help="Sandbox backend: bwrap, docker, or an installed plug-in; auto uses docker if the task has an image, else bwrap.",
 )
 fresh_option = click.option(
     "--fresh-setup", is_flag=True, help="Run setup again instead of using a prepared environment."
@@ -232,6 +259,13 @@ run_options = stack(
         show_default=True,
         help="Number of judgements per attempt.",
     ),
+    click.option(
+        "--monitor",
+        "monitors",
+        multiple=True,
+        metavar="NAME",
+        help="Installed plug-in that reads the log of each agent and reports findings; can be repeated.",
+    ),
     evidence_options,
     click.option("--max-steps", type=click.IntRange(1), help="Maximum number of tool calls."),
     click.option("--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Attempts per task."),
@@ -294,6 +328,7 @@ class RunOptions(EvidenceOptions):
     lenient: bool
     judge_model: str | None
     judge_repeats: int
+    monitors: tuple[str, ...]
     repeats: int
     seed: int
     workers: int

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FILE, RUN, json_option
+from agentbench.cli.options import FILE, RUN, SandboxType, json_option
 
 if TYPE_CHECKING:
     from agentbench.execution.originals import OriginalsReader
@@ -34,7 +34,7 @@ If the run directory was altered, the line begins with ALTERED and the exit code
 @click.option("--task", "task_id", help="Replay only attempts at this task.")
 @click.option(
     "--sandbox",
-    type=click.Choice(["recorded", "auto", "bwrap", "docker"]),
+    type=SandboxType("recorded"),
     default="recorded",
     show_default=True,
     help="Sandbox backend for grading; recorded uses that of the run.",

@@ -80,8 +80,23 @@ def command() -> None:
 @click.option("--run", "more_runs", multiple=True, type=RUN_OR_BUNDLE, help="The same as RUNS.")
 @format_option("junit")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for --format html [default: RUN/report].")
+@click.option(
+    "--section",
+    "sections",
+    multiple=True,
+    metavar="NAME",
+    help="Add the section of an installed plug-in (with --format md or json); can be repeated.",
+)
 @json_option
-def summary(runs: tuple[Path, ...], *, more_runs: tuple[Path, ...], form: str, out: Path | None, as_json: bool) -> None:
+def summary(
+    runs: tuple[Path, ...],
+    *,
+    more_runs: tuple[Path, ...],
+    form: str,
+    out: Path | None,
+    sections: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Summarise a run: rates, failure reasons, costs, times and attempts."""
     import gc
 
@@ -97,6 +112,8 @@ def summary(runs: tuple[Path, ...], *, more_runs: tuple[Path, ...], form: str, o
         msg = f"--format {form} takes only one run; --format html takes several"
         raise InputError(msg, remedy="use `ab report paired` to compare two runs")
     _refuse_out(out, form)
+    if sections and form not in {"md", "json"}:
+        raise InputError(f"--section cannot be combined with --format {form}", remedy="use --format md or json")
     if form == "html":
         if out is None and given_path(run_dirs[0]) != run_dirs[0]:
             raise InputError("--format html needs --out if the run is a bundle")
@@ -106,7 +123,13 @@ def summary(runs: tuple[Path, ...], *, more_runs: tuple[Path, ...], form: str, o
     gc_enabled = gc.isenabled()
     gc.disable()
     try:
-        click.echo(_summary_text(summarise(open_run(run_dirs[0])), form), nl=False)
+        if sections:
+            from agentbench.api.runs import open_run as open_public_run
+
+            text = open_public_run(run_dirs[0]).report("json" if form == "json" else "md", sections=sections)
+        else:
+            text = _summary_text(summarise(open_run(run_dirs[0])), form)
+        click.echo(text, nl=False)
     finally:
         if gc_enabled:
             gc.enable()

@@ -75,9 +75,44 @@ def _folders(paths: tuple[Path, ...]) -> Iterator[Path]:
         yield from (file.parent for file in inner) if inner else (path,)
 
 
-@click.group("import", epilog=IMPORT_EPILOG)
+class ImportGroup(click.Group):
+    """Built-in importers, and those of plug-ins."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self.commands)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in self.commands:
+            return self.commands[name]
+        from agentbench.authoring.formats.importer import OTHER_IMPORTERS
+
+        return _plugin_command(name) if OTHER_IMPORTERS.has(name) else None
+
+
+def _plugin_command(name: str) -> click.Command:
+    @click.command(name, help=f"Create tasks from SOURCE with the installed importer {name}.")
+    @click.argument("source", type=click.Path(path_type=Path, exists=True))
+    @click.option("--suite-dir", type=FOLDER, help=f"Folder of the suite [default: tasks/{name}].")
+    @json_option
+    def imported(*, source: Path, suite_dir: Path | None, as_json: bool) -> None:
+        from agentbench.api.tasks import import_tasks
+        from agentbench.core.text import printable
+
+        tasks = import_tasks(name, source, suite_dir or Path("tasks") / name)
+        if as_json:
+            created = [{"task_id": task.id, "folder": str(task.folder)} for task in tasks]
+            click.echo(json.dumps({"tasks": created, "refused": []}, indent=2))
+            return
+        for task in tasks:
+            click.echo(printable(f"Created {task.id}: {task.folder}"))
+        click.echo(f"{plural(len(tasks), 'task')} created", err=True)
+
+    return imported
+
+
+@click.group("import", cls=ImportGroup, epilog=IMPORT_EPILOG)
 def import_group() -> None:
-    """Import tasks from another benchmark."""
+    """Import tasks from another benchmark: swebench, harbor, or the format of an installed plug-in."""
 
 
 @click.group("export", epilog=EXPORT_EPILOG)

@@ -58,7 +58,7 @@ class Extensions(Generic[F]):
         return cast("F", load(self.kind, name, self.built_in))
 
     def register(self, name: str, function: F) -> None:
-        """Add an object of this process. Registering a name again replaces its object.
+        """Add an object of this process. Registering a name again replaces its object; an installed one has its name already.
 
         Raises:
             InputError: the name is taken by a built-in object or by an installed plug-in, or the object is not a function.
@@ -68,6 +68,8 @@ class Extensions(Generic[F]):
         if name in self.built_in:
             raise InputError(f"there is a built-in {self.kind.words} '{name}'", remedy="choose another name")
         taken = [plugin for plugin in installed(self.kind) if plugin.name == name]
+        if taken and self.get(name) is function:
+            return
         if taken:
             raise InputError(f"{taken[0].origin} has a {self.kind.words} '{name}'", remedy="choose another name")
         self._registered[name] = function
