@@ -24,6 +24,7 @@ import agentbench
 from agentbench.cli.main import root
 from agentbench.contract import schema as task_schema
 from agentbench.pilot.design import pilot_file as pilot_schema
+from agentbench.plugins.kinds import Kind
 from agentbench.record import manifest as manifest_schema
 from agentbench.record import schema as record_schema
 from agentbench.trace import events
@@ -42,6 +43,7 @@ def pages() -> dict[str, str]:
         "reference/manifest.md": manifest_page(),
         "reference/events.md": events_page(),
         "reference/python.md": python_page(),
+        "reference/plugins.md": plugins_page(),
         "explanation/architecture.md": included_page("ARCHITECTURE.md", {"](CONTRIBUTING.md": "](../contributing.md"}),
         "contributing.md": included_page(
             "CONTRIBUTING.md",
@@ -171,7 +173,7 @@ def python_page() -> str:
     values = {name: getattr(agentbench, name) for name in agentbench.__all__}
     functions = [name for name, value in values.items() if inspect.isfunction(value)]
     others = [name for name in values if name not in functions]
-    rows = [(f"`{name}`", summary_of(values[name])) for name in others]
+    rows = [(f"`{name}`", summary_of(values[name])) for name in others if name not in PROTOCOLS.values()]
     purpose = (
         "Everything public of `import agentbench as ab`. These names keep working within a major version; all modules of the "
         "package are private. The examples are executed as tests."
@@ -180,7 +182,41 @@ def python_page() -> str:
         f"## `{name}`\n\n```python\n{signature_text(values[name])}\n```\n\n{docstring_text(values[name])}"
         for name in functions
     )
-    return page("Python API", purpose, [*sections, "## Types\n\n" + table(("name", "meaning"), rows)])
+    types_note = "The protocols of plug-ins are on the page [Plug-ins](plugins.md)."
+    return page("Python API", purpose, [*sections, f"## Types\n\n{types_note}\n\n" + table(("name", "meaning"), rows)])
+
+
+PROTOCOLS = {
+    Kind.AGENT: "AgentFactory",
+    Kind.SCORER: "Scorer",
+    Kind.CHECK: "ResultParser",
+    Kind.SANDBOX: "SandboxFactory",
+    Kind.IMPORTER: "Importer",
+    Kind.EXPORTER: "Exporter",
+    Kind.REPORT_SECTION: "ReportSection",
+    Kind.EXECUTOR: "ExecutorFunction",
+    Kind.MONITOR: "Monitor",
+}
+"""The public protocol of each kind of plug-in."""
+
+
+def plugins_page() -> str:
+    purpose = (
+        "The function that a plug-in of each kind is. [Write a plug-in](../how-to/write-a-plugin.md) shows how to package one. "
+        "The protocols keep working within a major version; the examples are executed as tests."
+    )
+    return page("Plug-ins", purpose, [plugin_section(kind, name) for kind, name in PROTOCOLS.items()])
+
+
+def plugin_section(kind: Kind, name: str) -> str:
+    protocol = getattr(agentbench, name)
+    signature = inspect.signature(protocol.__call__)
+    parameters = ", ".join(
+        f"{parameter.name}: {parameter.annotation}" for parameter in list(signature.parameters.values())[1:]
+    )
+    code = f"def plugin({parameters}) -> {signature.return_annotation}: ..."
+    where = f"Entry-point group `{kind.group}`, protocol `ab.{name}`."
+    return f"## {kind.words.capitalize()}\n\n{where}\n\n```python\n{code}\n```\n\n{docstring_text(protocol)}"
 
 
 def signature_text(function: Callable[..., object]) -> str:

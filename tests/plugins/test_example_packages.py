@@ -94,9 +94,8 @@ def _run_with_all_kinds(environment: Environment, work: Path) -> Path:
     assert [(scorer["name"], scorer["verdict"]) for scorer in attempt["scorers"]] == [("todos", "FAIL")]
     run = Path(result["run_dir"])
     run = run if run.is_absolute() else work / run
-    events = [
-        json.loads(line)["payload"] for line in (run / attempt["artifact_paths"]["task_dir"] / "events.jsonl").open()
-    ]
+    log = (run / attempt["artifact_paths"]["task_dir"] / "events.jsonl").read_text()
+    events = [json.loads(line)["payload"] for line in log.splitlines()]
     assert [event["rule"] for event in events if event.get("monitor") == "git_history"] == ["log"]
     manifest = json.loads((run / attempt["artifact_paths"]["task_dir"] / "manifest.json").read_text())
     planned = manifest["protocol_manifest"]["planned"]

@@ -128,9 +128,7 @@ class AgentFactory(Protocol):
         ...         return ab.stopped(session, "listed the files")
         >>> def lister(setup: ab.AgentSetup) -> ab.Agent:
         ...     return Lister()
-        >>> task = ab.load_suite("demo").tasks[-1]
-        >>> ab.run(task, agent=lister, out="runs").attempts[0].termination.rationale
-        'listed the files'
+        >>> ab.register("agent", "lister", lister)  # or: ab.run(…, agent=lister)
     """
 
     def __call__(self, setup: AgentSetup, /) -> Agent: ...

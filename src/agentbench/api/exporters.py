@@ -23,10 +23,7 @@ class Exporter(Protocol):
         >>> from pathlib import Path
         >>> def ids(run: ab.Run, out: Path) -> None:
         ...     _ = out.write_text(" ".join(attempt.task_id for attempt in run.attempts))
-        >>> task = ab.load_suite("demo").tasks[-1]
-        >>> ab.run(task, agent="noop", out="runs").runs[0].export(ids, "ids.txt")
-        >>> Path("ids.txt").read_text()
-        'toy-median'
+        >>> ab.register("exporter", "ids", ids)  # or: run.export(ids, "ids.txt")
     """
 
     def __call__(self, run: Run, out: Path, /) -> None: ...

@@ -22,10 +22,7 @@ class ReportSection(Protocol):
         >>> def slowest(run: ab.Run) -> str:
         ...     attempt = max(run.attempts, key=lambda attempt: attempt.duration_sec)
         ...     return f"## Slowest attempt\n\n{attempt.task_id}"
-        >>> task = ab.load_suite("demo").tasks[-1]
-        >>> run = ab.run(task, agent="noop", out="runs").runs[0]
-        >>> run.report(sections=[slowest]).splitlines()[-1]
-        'toy-median'
+        >>> ab.register("report_section", "slowest", slowest)  # or: run.report(sections=[slowest])
     """
 
     def __call__(self, run: Run, /) -> str: ...

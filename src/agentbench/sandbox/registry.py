@@ -28,9 +28,7 @@ class SandboxFactory(Protocol):
         ...     def halve(spec: ab.SandboxSpec) -> ab.SandboxSpec:
         ...         return replace(spec, limits=replace(spec.limits, memory_mb=spec.limits.memory_mb // 2))
         ...     return ab.adapted_backend("half_memory", "bwrap", state, halve)
-        >>> task = ab.load_suite("demo").tasks[-1]
-        >>> ab.run(task, agent="reference", sandbox=half_memory, out="runs").attempts[0].result.passed
-        True
+        >>> ab.register("sandbox", "half_memory", half_memory)  # or: ab.run(…, sandbox=half_memory)
     """
 
     def __call__(self, state: Path, /) -> Backend: ...

@@ -51,8 +51,7 @@ class Monitor(Protocol):
         ...     calls = [event for event in events if event.payload.type == "tool_call_started"]
         ...     slept = [event for event in calls if "sleep" in str(event.payload.arguments)]
         ...     return [ab.Alert("sleep", "the agent slept", evidence=(event.seq,)) for event in slept]
-        >>> task = ab.load_suite("demo").tasks[-1]
-        >>> ab.run(task, agent="noop", monitors=[no_sleep], out="runs").runs[0].verify()
+        >>> no_sleep([])  # or: ab.run(…, monitors=[no_sleep])
         []
     """
 
