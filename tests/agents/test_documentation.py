@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agentbench.agents.command import AGENT_FILES_TARGET, AGENT_FILES_VARIABLE, BRIEFING_VARIABLE
-from agentbench.agents.registry import AGENTS, ALIASES, GROUP
+from agentbench.agents.registry import AGENTS, ALIASES
+from agentbench.plugins.kinds import Kind
 from agentbench.tools.registry import TOOLS
 from agentbench.tools.result import ToolError
 
@@ -16,7 +17,16 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference/agents.md").read_text(en
 
 @pytest.mark.parametrize(
     "word",
-    [*AGENTS, *ALIASES, *TOOLS, *ToolError, GROUP, AGENT_FILES_TARGET, AGENT_FILES_VARIABLE, BRIEFING_VARIABLE],
+    [
+        *AGENTS,
+        *ALIASES,
+        *TOOLS,
+        *ToolError,
+        Kind.AGENT.group,
+        AGENT_FILES_TARGET,
+        AGENT_FILES_VARIABLE,
+        BRIEFING_VARIABLE,
+    ],
 )
 def test_every_name_is_documented(word: str) -> None:
     assert f"`{word}`" in PAGE or f"`${word}`" in PAGE

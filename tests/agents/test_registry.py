@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -8,24 +7,23 @@ import pytest
 from agentbench.agents import registry
 from agentbench.agents.base import AgentSetup
 from agentbench.agents.command import AGENT_FILES_TARGET, agent_mounts
-from agentbench.agents.noop import NoopAgent
 from agentbench.core.errors import InputError
+from agentbench.plugins.kinds import Kind
+from tests.plugins.packages import Packages, packages
 
+__all__ = ["packages"]
 pytestmark = [pytest.mark.req("T-04a"), pytest.mark.component]
 
 SETUP = AgentSetup(task_id="t", task_folder=Path("/nowhere"))
 
 
-def third_party(setup: AgentSetup) -> NoopAgent:
+WORKS = """
+from agentbench.agents.noop import NoopAgent
+
+
+def plugin(setup):
     return NoopAgent()
-
-
-not_callable = 3
-
-
-def install(monkeypatch: pytest.MonkeyPatch, value: str, name: str = "mine") -> None:
-    point = EntryPoint(name, value, registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda *, group: [point] if group == registry.GROUP else [])
+"""
 
 
 @pytest.mark.parametrize("name", ["noop", "no-op"])
@@ -45,23 +43,21 @@ def test_unknown_agent_suggests_the_nearest_name(name: str, near: str) -> None:
     assert "noop, reference, scripted, command" in caught.value.remedy
 
 
-def test_plugin_agent_is_found_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, f"{__name__}:third_party")
-    monkeypatch.setattr(EntryPoint, "load", lambda _self: third_party)
+def test_plugin_agent_is_found_by_entry_point(packages: Packages) -> None:
+    packages.install("acme", Kind.AGENT, "mine", WORKS)
     assert "mine" in registry.known_agents()
     assert registry.make_agent("mine", SETUP).name == "noop"
 
 
-def test_plugin_cannot_replace_a_bundled_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, "os:system", name="reference")
+def test_plugin_cannot_replace_a_bundled_agent(packages: Packages) -> None:
+    packages.install("acme", Kind.AGENT, "reference", WORKS)
     with pytest.raises(InputError, match="no reference"):
         registry.make_agent("reference", SETUP)
 
 
-@pytest.mark.parametrize("value", ["no_such_module:x", "os:no_such_name", "os:sep"])
-def test_broken_entry_point_is_named(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    install(monkeypatch, value)
-    with pytest.raises(InputError, match="agent 'mine'"):
+def test_broken_plugin_is_named_with_its_package(packages: Packages) -> None:
+    packages.install("acme", Kind.AGENT, "mine", "import no_such_module")
+    with pytest.raises(InputError, match=r"agent 'mine' of acme 1\.0"):
         registry.require_agent("mine", has_model=False)
 
 

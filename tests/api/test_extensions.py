@@ -148,7 +148,7 @@ MISTAKES: dict[str, Callable[[Path], object]] = {
     "monitor must be a name, or a function": lambda task: ab.run(task, agent="noop", monitors=[lambda _events: []]),
     "no monitor 'mon' is installed": lambda task: ab.run(task, agent="noop", monitors=["mon"]),
     "no scorer 'sco' is installed": lambda task: ab.run(task, agent="noop", scorers=["sco"]),
-    "unknown sandbox backend 'box'": lambda task: ab.run(task, agent="noop", sandbox="box"),
+    "no sandbox 'box' is installed": lambda task: ab.run(task, agent="noop", sandbox="box"),
     "unknown executor 'exe'": lambda task: ab.run(task, agent="noop", executor="exe"),
     "model must be a name, or an object": lambda task: ab.run(task, agent="noop", model=3),  # type: ignore[arg-type]
     "do not have agent obeys of this process": lambda task: ab.run(task, agent=obeys, executor="ray"),

@@ -103,7 +103,7 @@ def test_function_cannot_replace_a_bundled_agent(tasks: Path) -> None:
     @ab.agent
     def noop(session: ab.Session, setup: ab.AgentSetup) -> None: ...
 
-    with pytest.raises(ab.InputError, match="there is an agent 'noop' already"):
+    with pytest.raises(ab.InputError, match="there is a built-in agent 'noop'"):
         ab.run(suite="tiny", tasks_dir=tasks, agent=noop)
 
 

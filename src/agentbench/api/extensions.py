@@ -39,7 +39,7 @@ def register(kind: str, name: str, function: Callable[..., Any]) -> None:
         ...
         agentbench.core.errors.InputError: there is a built-in scorer 'command'
     """
-    if kind not in Kind:
+    if kind not in tuple(Kind):
         raise InputError(f"unknown kind of plug-in '{kind}'", remedy=f"use one of: {', '.join(Kind)}")
     EXTENSIONS[Kind(kind)].register(name, function)
 
@@ -53,7 +53,7 @@ def named(kind: Kind, given: str | Callable[..., Any]) -> str:
     if isinstance(given, str):
         return given
     name = getattr(given, "__name__", type(given).__name__)
-    if not callable(given) or not name.isidentifier():
+    if not name.isidentifier():
         remedy = "decorate it with @ab.agent" if kind is Kind.AGENT else "define it with `def`"
         raise InputError(f"{kind.words} must be a name, or a function that has a name", remedy=remedy)
     register(kind, name, given)

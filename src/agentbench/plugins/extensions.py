@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ class Extensions(Generic[F]):
         self.kind = kind
         self.built_in = built_in
         self._registered: dict[str, F] = {}
+        self._registrations: Counter[str] = Counter()
 
     def names(self) -> tuple[str, ...]:
         """Return the names of registered and installed objects that can be used."""
@@ -73,6 +75,7 @@ class Extensions(Generic[F]):
         if taken:
             raise InputError(f"{taken[0].origin} has a {self.kind.words} '{name}'", remedy="choose another name")
         self._registered[name] = function
+        self._registrations[name] += 1
 
     def registered(self) -> tuple[str, ...]:
         """Return the names of objects of this process, which no other process has."""
@@ -88,7 +91,7 @@ class Extensions(Generic[F]):
             PluginError: there is no such object, or it cannot be loaded.
         """
         if name in self._registered:
-            return f"{_PROCESS}:{id(self._registered[name])}"
+            return f"{_PROCESS}:{self._registrations[name]}"
         used, module = self.used(name), sys.modules[self.get(name).__module__]
         source = inspect.getsourcefile(module)
         content = b"" if source is None else Path(source).read_bytes()
