@@ -87,7 +87,7 @@ MISTAKES: dict[str, Callable[[Path], object]] = {
     "unknown agent 'nop'": lambda tasks: ab.run(suite="tiny", tasks_dir=tasks, agent="nop"),
     "no suite `tinny`": lambda tasks: ab.run(suite="tinny", tasks_dir=tasks, agent="noop"),
     "no tasks given": lambda tasks: ab.run([], tasks_dir=tasks, agent="noop"),
-    "must be a name, or a function": lambda tasks: ab.run(tasks / "tiny", agent=lambda _setup: None),  # type: ignore[arg-type,return-value]
+    "must be a name, or a function": lambda tasks: ab.run(tasks / "tiny", agent=lambda _setup: None),  # type: ignore[arg-type]
     "three": lambda tasks: ab.load_task(tasks / "tiny" / "three"),
 }
 

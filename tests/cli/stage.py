@@ -88,6 +88,7 @@ EXECUTED: dict[str, str] = {
     "validate-json": "validate-tasks --suite invalid --json",
     "init": "init tasks/mine",
     "init-again": "init tasks/mine",
+    "plugin-new": "plugin new scorer my_scorer",
     "new": "task new tasks/mine/other",
     "new-again": "task new tasks/mine/other",
     "lock": "task lock tasks/mine/median-even",
