@@ -101,7 +101,7 @@ def test_every_kind_of_object_takes_part_and_is_recorded(task: Path, monkeypatch
     ]
     folder = result.paths[0] / attempt.artifact_paths.task_dir
     planned = read_manifest(folder / "manifest.json").protocol_manifest.planned
-    kinds = ["agent", "monitor", "monitor", "check", "scorer", "sandbox", "executor"]
+    kinds = ["agent", "check", "scorer", "monitor", "monitor", "sandbox", "executor"]
     assert [plugin.kind for plugin in planned.plugins] == kinds
     assert planned.plugins[0] == PluginUse(kind="agent", name="obeys", distribution=None, version=None)
     assert planned.sandbox.backend == "renamed"
@@ -112,7 +112,6 @@ def test_every_kind_of_object_takes_part_and_is_recorded(task: Path, monkeypatch
     assert result.runs[0].verify() == []
     assert recorded_request(RunDirectory.open(result.paths[0])).from_python[-1] == "model fixed"
     monkeypatch.setattr("agentbench.models.python_model.PYTHON_MODELS", {})
-    monkeypatch.setattr("agentbench.execution.extensions.PYTHON_MODELS", {})
     with pytest.raises(ab.InputError, match="used model 'fixed', which was passed in from Python"):
         recorded_request(RunDirectory.open(result.paths[0]))
 

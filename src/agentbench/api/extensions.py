@@ -9,7 +9,7 @@ from agentbench.api.exporters import OTHER_EXPORTERS
 from agentbench.api.report_sections import OTHER_SECTIONS
 from agentbench.authoring.formats.importer import OTHER_IMPORTERS
 from agentbench.core.errors import InputError
-from agentbench.execution.extensions import EXTENSIONS as RUN_EXTENSIONS
+from agentbench.execution.extensions import run_extensions
 from agentbench.models.protocol import Model
 from agentbench.models.python_model import PYTHON_MODELS
 from agentbench.plugins.extensions import Extensions
@@ -18,7 +18,7 @@ from agentbench.plugins.kinds import Kind
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXTENSIONS: Mapping[Kind, Extensions[Any]] = {
-    extensions.kind: extensions for extensions in (*RUN_EXTENSIONS, OTHER_IMPORTERS, OTHER_EXPORTERS, OTHER_SECTIONS)
+    extensions.kind: extensions for extensions in (*run_extensions(), OTHER_IMPORTERS, OTHER_EXPORTERS, OTHER_SECTIONS)
 }
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentbench.core.errors import InputError
 from agentbench.plugins.kinds import Kind
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class PluginError(InputError):
 
 def installed(kind: Kind) -> tuple[Plugin, ...]:
     """Return all plug-ins of a kind, by name and package."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - few commands look for plug-ins
+
     return tuple(sorted((_plugin(kind, point) for point in entry_points(group=kind.group)), key=_order))
 
 
@@ -57,6 +61,8 @@ def load_plugin(plugin: Plugin, built_in: Collection[str] = ()) -> Callable[...,
     Raises:
         PluginError: as `load`.
     """
+    from importlib.metadata import EntryPoint  # noqa: PLC0415 - few commands look for plug-ins
+
     _require_unique_name(plugin, built_in)
     try:
         loaded = EntryPoint(plugin.name, plugin.value, plugin.kind.group).load()

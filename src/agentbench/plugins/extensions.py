@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
+import os
 import sys
-import uuid
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from agentbench.plugins.discovery import installed, load
 from agentbench.plugins.kinds import Kind
 
 F = TypeVar("F", bound=Callable[..., Any])
-_PROCESS = uuid.uuid4().hex
+_PROCESS = os.urandom(16).hex()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +92,7 @@ class Extensions(Generic[F]):
         if name in self._registered:
             return f"{_PROCESS}:{self._registrations[name]}"
         used, module = self.used(name), sys.modules[self.get(name).__module__]
-        source = inspect.getsourcefile(module)
-        content = b"" if source is None else Path(source).read_bytes()
+        content = Path(module.__file__).read_bytes() if module.__file__ else b""
         return f"{used}:{hashlib.sha256(content).hexdigest()}"
 
     def used(self, name: str) -> Used | None:

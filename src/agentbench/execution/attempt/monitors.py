@@ -14,14 +14,12 @@ from agentbench.core.text import printable
 from agentbench.execution.attempt.base import Attempt
 from agentbench.plugins.extensions import Extensions
 from agentbench.plugins.kinds import Kind
-from agentbench.policy.monitors import MONITORS
-from agentbench.policy.recheck import BUDGET
-from agentbench.policy.resource_alerts import OBSERVING_MONITORS
-from agentbench.policy.rule_engine import ENGINE_MONITORS
 from agentbench.trace.chain import Event
 from agentbench.trace.events import MonitorAlert
 from agentbench.trace.log import read_events
 
+BUILT_IN = ("policy", "deny_commands", "breaker", "backpressure", "budget", "resource", "syscall")
+"""Monitors that `ab verify` recomputes. Named here because importing them takes a while."""
 MAX_ALERTS = 100
 MAX_DETAIL = 2000
 ERROR = "error"
@@ -58,9 +56,7 @@ class Monitor(Protocol):
     def __call__(self, events: Sequence[Event], /) -> Iterable[Alert]: ...
 
 
-OTHER_MONITORS: Extensions[Monitor] = Extensions(
-    Kind.MONITOR, MONITORS | ENGINE_MONITORS | OBSERVING_MONITORS | {BUDGET}
-)
+OTHER_MONITORS: Extensions[Monitor] = Extensions(Kind.MONITOR, BUILT_IN)
 
 
 def run_monitors(attempt: Attempt) -> None:
