@@ -33,12 +33,12 @@ class Collected:
 
 
 def collect(context: GradingContext) -> Collected:
-    """Find the required tests of every pytest and junit check that lists none.
+    """Find the required tests of every check with results per test that lists none.
 
     `context.loaded` is the task without its lock.
 
-    With a reference, the tests that pass with it are required; without one, all tests of the base repository. JUnit
-    checks need ids as well: their report lists only tests that ran, so a patch that keeps tests from running would have
+    With a reference, the tests that pass with it are required; without one, all tests of the base repository. Checks
+    with a report need ids as well: it lists only tests that ran, so a patch that keeps tests from running would have
     nothing to fail.
 
     Raises:
@@ -52,13 +52,13 @@ def collect(context: GradingContext) -> Collected:
         for check in unlisted
         if check.parser == "pytest" and (command := parse_pytest_command(check.command or "")) is not None
     }
-    junit = [check for check in unlisted if check.parser == "junit"]
-    after = _outcomes_with_reference(context) if commands or junit else {}
+    parsed = [check for check in unlisted if check.has_parsed_results]
+    after = _outcomes_with_reference(context) if commands or parsed else {}
     checks = {
         name: _pytest_ids(context, check, command, after.get(name)) for name, (check, command) in commands.items()
     }
-    before = run_checks_on_base(context, junit)
-    reported = {check.id: _required(before[check.id].tests, after.get(check.id)) for check in junit}
+    before = run_checks_on_base(context, parsed)
+    reported = {check.id: _required(before[check.id].tests, after.get(check.id)) for check in parsed}
     # The base repository may write no report, for example if it does not compile. Then the tests are found when a patch
     # is graded.
     checks |= {name: ids for name, ids in reported.items() if ids.fail_to_pass or ids.pass_to_pass}

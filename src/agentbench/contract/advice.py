@@ -60,7 +60,7 @@ def _remarks(loaded: LoadedTask) -> Iterator[tuple[str, str]]:
     if isinstance(task.repo, Repo) and task.oracle.hidden is None and not any(c.kind == "probe" for c in loaded.checks):
         yield "oracle.hidden", "no hidden tests and no probe: the agent can see every check"
     for check in loaded.checks:
-        if check.parser == "junit" and not (check.fail_to_pass or check.pass_to_pass or task.reference):
+        if check.has_parsed_results and not (check.fail_to_pass or check.pass_to_pass or task.reference):
             yield f"check `{check.id}`", _NO_REQUIRED_TESTS
     if isinstance(task.repo, Repo) and task.reference is None:
         yield "reference", "no reference solution, so nothing proves that the task can be solved"

@@ -123,7 +123,7 @@ def _check(check: Check) -> KeyProblems:
             yield ("parser",), problem
         if check.parser == "junit" and check.report is None:
             yield ("parser",), "`junit` needs `report`, the file that the command writes"
-        if check.report is not None and check.parser in {"pytest", "exit_code"}:
+        if check.report is not None and not check.has_parsed_results:
             yield ("report",), f"`report` requires `parser: junit` or a plug-in's; it is `{check.parser}`"
         if check.report is not None and not _is_workspace_file(check.report):
             yield ("report",), "expected a file path relative to the workspace, such as `build/report.xml`"

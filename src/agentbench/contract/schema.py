@@ -146,6 +146,11 @@ class Check(Model):
     driver: NonEmpty | None = None
     """For `probe`: a file beside the task that talks to the candidate and writes one JSON line per result to the descriptor `$AB_RESULT_FD`."""
 
+    @property
+    def has_parsed_results(self) -> bool:
+        """Whether results per test are read from a report or the output: by `junit`, or by a plug-in."""
+        return self.parser not in {"pytest", "exit_code"}
+
 
 class Oracle(Model):
     build: NonEmpty = "none"

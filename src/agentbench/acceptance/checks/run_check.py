@@ -89,7 +89,7 @@ def _run_by_kind(candidate: Candidate, check: Check, step: CheckStep) -> CheckOu
         return run_probe_check(candidate, check, step)
     from agentbench.acceptance.checks.command import run_exit_code_check, run_parsed_check  # noqa: PLC0415
 
-    if check.parser not in {"pytest", "exit_code"}:
+    if check.has_parsed_results:
         return run_parsed_check(candidate, check, step)
     outcome = run_exit_code_check(candidate, check, step)
     if check.parser == "exit_code":

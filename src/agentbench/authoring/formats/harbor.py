@@ -64,7 +64,7 @@ def export_task(task: LoadedTask, out: Path, lab: Lab) -> Path:
         SourceError: the base repository cannot be fetched.
     """
     checks = [check for check in task.checks if check.mandatory]
-    unsupported = [check.id for check in checks if check.kind == "probe" or check.parser == "junit"]
+    unsupported = [check.id for check in checks if check.kind == "probe" or check.has_parsed_results]
     if unsupported:
         raise InputError(
             f"{task.id}: check `{unsupported[0]}` is a probe or reads a report; only commands and pytest are supported"
