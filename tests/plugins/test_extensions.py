@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from agentbench.core.errors import InputError
+from agentbench.plugins.discovery import PluginError
 from agentbench.plugins.extensions import Extensions, Used
 from agentbench.plugins.kinds import Kind
 from tests.plugins.packages import Packages, packages
@@ -65,3 +66,11 @@ def test_fingerprint_of_a_plugin_is_stable_and_covers_its_code(scorers: Extensio
     packages.install("other", Kind.SCORER, "two", WORKS + "# changed\n")
     assert scorers.fingerprint("one") == scorers.fingerprint("one")
     assert scorers.fingerprint("one").rpartition(":")[2] != scorers.fingerprint("two").rpartition(":")[2]
+
+
+def test_unexpected_exception_names_the_plugin_and_its_package(scorers: Extensions[Any], packages: Packages) -> None:
+    packages.install("acme", Kind.SCORER, "theirs", WORKS)
+    with pytest.raises(PluginError, match=r"scorer 'theirs' of acme 1\.0 raised KeyError"), scorers.calling("theirs"):
+        raise KeyError("x")
+    with pytest.raises(InputError, match="its own message"), scorers.calling("theirs"):
+        raise InputError("its own message")

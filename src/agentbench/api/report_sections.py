@@ -39,10 +39,8 @@ def render_section(section: str | ReportSection, run: Run) -> str:
     """
     function = OTHER_SECTIONS.get(section) if isinstance(section, str) else section
     name = section if isinstance(section, str) else getattr(section, "__name__", "section")
-    try:
+    with OTHER_SECTIONS.calling(name):
         text = function(run)
-    except Exception as error:
-        raise InputError(f"report section '{name}' raised {type(error).__name__}: {error}") from error
     if not isinstance(text, str):
         raise InputError(f"report section '{name}' returned {type(text).__name__}, not text")
     return text.strip() + "\n"

@@ -93,10 +93,11 @@ class Run:
         """Write the run with an exporter: a function, or the name of a plug-in.
 
         Raises:
-            InputError: there is no such exporter.
+            InputError: there is no such exporter, or it failed.
         """
         function = OTHER_EXPORTERS.get(exporter) if isinstance(exporter, str) else exporter
-        function(self, Path(out))
+        with OTHER_EXPORTERS.calling(exporter if isinstance(exporter, str) else getattr(exporter, "__name__", "")):
+            function(self, Path(out))
 
     def verify(self) -> list[str]:
         """Recompute every digest and verdict of the run, as `ab verify` does, and return the problems.

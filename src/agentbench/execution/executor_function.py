@@ -66,7 +66,11 @@ class FunctionExecutor:
         try:
             self._function(source, self._workers)
         except BaseException as error:
+            own = isinstance(error, Exception) and self._failure is None
             self._failure = self._failure or error
+            if own:
+                msg = f"executor '{self._name}' raised {type(error).__name__}: {error}"
+                raise HarnessError(msg) from error
             raise
         self.join()
         if self._failure is not None:

@@ -66,7 +66,7 @@ def load_plugin(plugin: Plugin, built_in: Collection[str] = ()) -> Callable[...,
     _require_unique_name(plugin, built_in)
     try:
         loaded = EntryPoint(plugin.name, plugin.value, plugin.kind.group).load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         why = f"{type(error).__name__}: {error}"
         raise PluginError(f"cannot load {plugin} ({plugin.value}): {why}", remedy=_remedy(plugin)) from error
     if not callable(loaded):

@@ -6,13 +6,14 @@ import hashlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from agentbench.core.errors import InputError
-from agentbench.plugins.discovery import installed, load
+from agentbench.core.errors import AgentBenchError, InputError
+from agentbench.plugins.discovery import PluginError, installed, load
 from agentbench.plugins.kinds import Kind
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -79,6 +80,23 @@ class Extensions(Generic[F]):
     def registered(self) -> tuple[str, ...]:
         """Return the names of objects of this process, which no other process has."""
         return tuple(self._registered)
+
+    @contextmanager
+    def calling(self, name: str) -> Iterator[None]:
+        """Name the object and its package in errors that are not its own messages to the user.
+
+        Raises:
+            PluginError: the object raised an unexpected exception.
+        """
+        try:
+            yield
+        except AgentBenchError:
+            raise
+        except Exception as error:
+            used = self.used(name)
+            origin = f" of {used.distribution} {used.version}" if used and used.distribution else ""
+            msg = f"{self.kind.words} '{name}'{origin} raised {type(error).__name__}: {error}"
+            raise PluginError(msg) from error
 
     def fingerprint(self, name: str) -> str:
         """Return text that changes with the object, as the key of a cached result that depends on it.

@@ -48,7 +48,8 @@ def open_backend(name: str, *, state: Path, needs_image: bool) -> Backend:
     """
     if name not in NAMES:
         require_backend(name)
-        return OTHER_SANDBOXES.get(name)(state)
+        with OTHER_SANDBOXES.calling(name):
+            return OTHER_SANDBOXES.get(name)(state)
     if name == "docker" or (name == "auto" and needs_image):
         # Imported on demand: most runs never use it.
         from agentbench.sandbox.docker.backend import DockerBackend  # noqa: PLC0415

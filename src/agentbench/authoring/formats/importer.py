@@ -43,6 +43,8 @@ def import_with(importer: Importer, source: Path, suite: Path) -> tuple[LoadedTa
     """Create tasks and load each of them.
 
     Raises:
-        ContractError: a created task is invalid.
+        InputError: the importer failed, or a created task is invalid.
     """
-    return tuple(load_task(folder) for folder in list(importer(source, suite)))
+    with OTHER_IMPORTERS.calling(getattr(importer, "__name__", "")):
+        folders = list(importer(source, suite))
+    return tuple(map(load_task, folders))
