@@ -23,5 +23,5 @@ def test_too_many_alerts_are_cut_and_reported() -> None:
 
 
 def test_other_objects_than_alerts_are_reported() -> None:
-    OTHER_MONITORS.register("odd", lambda _events: ["alert"])  # type: ignore[arg-type,return-value]
+    OTHER_MONITORS.register("odd", lambda _events: ["alert"])  # type: ignore[arg-type]
     assert [alert.rule for alert in _alerts("odd", [])] == [ERROR]
