@@ -2,6 +2,7 @@
 
     make redteam ARGS="--sandbox bwrap --only frames"
     make redteam ARGS="--ablate --json build/redteam/ablation.json"
+    make redteam ARGS="--json build/redteam/all.json --resume --minutes 10"    # repeat until it says that all is graded
 
 Exits with 1 if a cheat passes or ends as a harness error. Cheats in `tests/cheats/surviving` are known to pass a task
 without a reference and count only where there is one.
@@ -16,11 +17,13 @@ import multiprocessing
 import shutil
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
+from itertools import repeat
 from pathlib import Path
 from unittest import mock
 
@@ -70,6 +73,10 @@ class Row:
     """What the runner reported as changed."""
     rules: tuple[str, ...] = ()
     """Rules of findings that fail the patch, each with its detail."""
+
+    @property
+    def job(self) -> Job:
+        return Job(self.kind, self.cheat, self.backend, self.decoys, self.off)
 
     @property
     def is_known(self) -> bool:
@@ -163,14 +170,46 @@ PREVENTED = {
 """Families of cheats that a preventing layer may be the reason against."""
 
 
-def run_jobs(jobs: Sequence[Job], state: Path, workers: int) -> list[Row]:
-    context = multiprocessing.get_context("spawn")
-    rows = []
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        for number, row in enumerate(pool.map(grade_cheat, jobs, [state] * len(jobs)), start=1):
-            rows.append(row)
-            print(f"[{number}/{len(jobs)}] {_line(row)}", file=sys.stderr, flush=True)
-    return rows
+@dataclass
+class Campaign:
+    """Grades jobs in worker processes, and keeps the rows in a file so that another call can continue."""
+
+    state: Path
+    workers: int
+    deadline: float
+    """Monotonic time after which no new grading starts."""
+    file: Path | None = None
+    rows: dict[Job, Row] = field(default_factory=dict)
+    incomplete: bool = False
+
+    def resume(self) -> None:
+        for data in json.loads(self.file.read_text("utf-8")) if self.file and self.file.exists() else ():
+            row = Row(**{**data, **{name: tuple(data[name]) for name in ("caught_by", "changed", "rules")}})
+            self.rows[row.job] = row
+
+    def run(self, jobs: Sequence[Job]) -> list[Row]:
+        """Return the rows of the jobs, without those that the deadline left out."""
+        open_jobs = [job for job in jobs if job not in self.rows]
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(self.workers, mp_context=context) as pool:
+            results = pool.map(grade_in_time, open_jobs, repeat(self.state), repeat(self.deadline))
+            for number, row in enumerate(results, start=1):
+                if row is None:
+                    self.incomplete = True
+                    continue
+                self.rows[row.job] = row
+                print(f"[{number}/{len(open_jobs)}] {_line(row)}", file=sys.stderr, flush=True)
+        self._save()
+        return [self.rows[job] for job in jobs if job in self.rows]
+
+    def _save(self) -> None:
+        if self.file:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            self.file.write_text(json.dumps([asdict(row) for row in self.rows.values()], indent=1), "utf-8")
+
+
+def grade_in_time(job: Job, state: Path, deadline: float) -> Row | None:
+    return grade_cheat(job, state) if time.monotonic() < deadline else None
 
 
 def _line(row: Row) -> str:
@@ -222,6 +261,8 @@ def main() -> int:
     parser.add_argument("--off", default="", choices=["", *LAYERS], help="grade without this layer")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write all rows to this file, and the table of --ablate beside it")
+    parser.add_argument("--resume", action="store_true", help="keep the rows in the file of --json")
+    parser.add_argument("--minutes", type=float, default=24 * 60.0, help="start no new grading after this time")
     parser.add_argument("--state", type=Path, default=Path("build/redteam"), help="folder for prepared environments")
     options = parser.parse_args()
     options.state.mkdir(parents=True, exist_ok=True)
@@ -234,16 +275,19 @@ def main() -> int:
         for submission in submissions(kind)
         if any(word in submission.name or word in submission.family for word in options.only.split(","))
     ]
-    rows = run_jobs(jobs, state, options.workers)
-    without = run_jobs(list(jobs_without(rows)), state, options.workers) if options.ablate else []
+    campaign = Campaign(state, options.workers, time.monotonic() + options.minutes * 60, options.json)
+    if options.resume:
+        campaign.resume()
+    rows = campaign.run(jobs)
+    without = campaign.run(list(jobs_without(rows))) if options.ablate else []
     print("\n".join(results_table(rows)))
     if options.ablate:
         print("\n".join(ablation_table(rows, without)))
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        if options.ablate:
+        if options.json:
             options.json.with_suffix(".md").write_text("\n".join(ablation_table(rows, without)) + "\n", "utf-8")
-        options.json.write_text(json.dumps([asdict(row) for row in (*rows, *without)], indent=1), "utf-8")
+    if campaign.incomplete:
+        print("not all cheats were graded: the time of --minutes is over; continue with --resume")
+        return 1
     if "docker" in backends:
         remove_images(find_engine(), state / "docker")
     return 1 if any(row.outcome != "fail" and not row.is_known for row in rows) else 0

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+
 import pytest
 
 from agentbench.acceptance.checks.pytest import runner_bundle
 from tests.campaigns.layers import LAYERS, switched_off
-from tests.campaigns.redteam import Job, Row, ablation_table, jobs_without
+from tests.campaigns.redteam import Campaign, Job, Row, ablation_table, jobs_without
 
 SPOKE = ("audit_hook", "decoys")
 
@@ -37,3 +42,13 @@ def test_ablation_table_marks_the_only_layer() -> None:
     head, _, both, one, total = ablation_table([row("both", *SPOKE), row("one", "decoys")], without)
     column = [cell.strip() for cell in head.split("|")].index("decoys")
     assert [line.split("|")[column].strip() for line in (both, one, total)] == ["also", "**alone**", "1"]
+
+
+def test_resumed_campaign_keeps_rows_and_stops_at_its_deadline(tmp_path: Path) -> None:
+    file, graded = tmp_path / "rows.json", row("one", *SPOKE)
+    file.write_text(json.dumps([asdict(graded)]), "utf-8")
+    campaign = Campaign(tmp_path, workers=1, deadline=time.monotonic(), file=file)
+    campaign.resume()
+    assert campaign.run([graded.job, Job("cheating", "other", "bwrap", decoys=True)]) == [graded]
+    assert campaign.incomplete
+    assert json.loads(file.read_text("utf-8")) == [json.loads(json.dumps(asdict(graded)))]
