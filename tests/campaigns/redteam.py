@@ -190,8 +190,7 @@ class Campaign:
     def run(self, jobs: Sequence[Job]) -> list[Row]:
         """Return the rows of the jobs, without those that the deadline left out."""
         open_jobs = [job for job in jobs if job not in self.rows]
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.workers, mp_context=context) as pool:
+        with ProcessPoolExecutor(self.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
             results = pool.map(grade_in_time, open_jobs, repeat(self.state), repeat(self.deadline))
             for number, row in enumerate(results, start=1):
                 if row is None:

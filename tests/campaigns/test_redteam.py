@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from agentbench.acceptance.checks.pytest import runner_bundle
 from tests.campaigns.layers import LAYERS, switched_off
-from tests.campaigns.redteam import Campaign, Job, Row, ablation_table, jobs_without
+from tests.campaigns.redteam import Campaign, Job, Row, ablation_table, grade_in_time, jobs_without
 
 SPOKE = ("audit_hook", "decoys")
 
@@ -44,11 +43,14 @@ def test_ablation_table_marks_the_only_layer() -> None:
     assert [line.split("|")[column].strip() for line in (both, one, total)] == ["also", "**alone**", "1"]
 
 
-def test_resumed_campaign_keeps_rows_and_stops_at_its_deadline(tmp_path: Path) -> None:
+def test_resumed_campaign_does_not_grade_again(tmp_path: Path) -> None:
     file, graded = tmp_path / "rows.json", row("one", *SPOKE)
     file.write_text(json.dumps([asdict(graded)]), "utf-8")
-    campaign = Campaign(tmp_path, workers=1, deadline=time.monotonic(), file=file)
+    campaign = Campaign(tmp_path, workers=1, deadline=0, file=file)
     campaign.resume()
-    assert campaign.run([graded.job, Job("cheating", "other", "bwrap", decoys=True)]) == [graded]
-    assert campaign.incomplete
-    assert json.loads(file.read_text("utf-8")) == [json.loads(json.dumps(asdict(graded)))]
+    assert campaign.run([graded.job]) == [graded]
+    assert not campaign.incomplete
+
+
+def test_no_grading_starts_after_the_deadline(tmp_path: Path) -> None:
+    assert grade_in_time(row("one").job, tmp_path, deadline=0) is None
