@@ -11,6 +11,7 @@ workspace importable, and an ordinary start would then run a `sitecustomize` tha
 from __future__ import annotations
 
 import builtins
+import gc
 import importlib.machinery
 import importlib.util
 import json
@@ -144,6 +145,9 @@ def prepare() -> Callable[..., int]:
     )
     PYTEST_CALL[:] = [session.pytest_arguments(job), [plugin]]
 
+    gc.freeze()
+    gc.enable()
+
     def leave(ended: int | None, crash: str, kind: str) -> int:
         recorder.end(ended, crash, kind)
         return status
@@ -201,5 +205,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    gc.disable()  # what is loaded before the tests stays, so looking for garbage in it is lost time
     # Skip exit handlers: those that the code under test registered must not change the status.
     os._exit(main())

@@ -132,6 +132,8 @@ class Transcript:
     """Number of lines that the runner did not write."""
     first_foreign: str = ""
     """The start of the first of them."""
+    _outcomes: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Outcomes by test id, once they were asked for: no record follows."""
 
     def add_foreign(self, line: str) -> None:
         """Count a line. Only the start of the first is kept: a flood of short lines must not fill the memory."""
@@ -143,11 +145,13 @@ class Transcript:
         return (*self.changed, *(event.key for event in self.audit_events))
 
     def outcomes(self) -> dict[str, str]:
-        """Outcome by test id, without canary tests."""
-        outcomes = {test: record.outcome for test, record in self.tests.items() if test not in self.canaries}
-        for item in self.items:
-            outcomes.setdefault(item.id, "missing")
-        return outcomes
+        """Outcome by test id, without canary tests. To be asked for when all records are read."""
+        if not self._outcomes:
+            outcomes = {test: record.outcome for test, record in self.tests.items() if test not in self.canaries}
+            for item in self.items:
+                outcomes.setdefault(item.id, "missing")
+            self._outcomes = outcomes
+        return dict(self._outcomes)
 
     def counted(self, neutral: Collection[str]) -> dict[str, str]:
         """Outcomes to count. `neutral`: tests that neither pass nor fail on the base repository.
@@ -180,7 +184,7 @@ def _record(raw: bytes, nonce: str, expected: int) -> list[Value] | None:
     if not raw.startswith(prefix) or len(raw) > MAX_LINE:
         return None
     try:
-        value = json.loads(raw[len(prefix) :])
+        value = json.loads(raw[len(prefix) :].decode("ascii"))
         if b"\\ud" in raw:
             value = _encodable(value)
     except (ValueError, RecursionError):
@@ -199,6 +203,8 @@ def _encodable(value: Value) -> Value:
 
 def _take(transcript: Transcript, record: list[Value]) -> None:
     match record:
+        case ["report", *_]:  # first, because nearly all records are reports
+            _take_report(transcript, record)
         case ["start", *_]:
             transcript.started = True
         case ["no_pytest", str(why)]:
@@ -253,9 +259,15 @@ def _take_test(transcript: Transcript, record: list[Value]) -> None:
             transcript.announced[test] = test
         case ["uncollected", str(test), str(why)]:
             transcript.uncollected[test] = why
-        case ["report", str(opaque), *_] if opaque not in transcript.announced:
+        case _:
+            transcript.add_foreign(str(record))
+
+
+def _take_report(transcript: Transcript, record: list[Value]) -> None:
+    match record:
+        case [_, str(opaque), *_] if opaque not in transcript.announced:
             pass
-        case ["report", str(opaque), str(when), str(outcome), str(kind), bool(expected), str(why)]:
+        case [_, str(opaque), str(when), str(outcome), str(kind), bool(expected), str(why)]:
             test = transcript.announced[opaque]
             report = transcript.tests.setdefault(test, TestRecord())
             report.expected_failure |= expected

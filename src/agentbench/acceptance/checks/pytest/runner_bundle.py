@@ -6,6 +6,7 @@ Names and contents that a patch must not be able to predict are random and new f
 from __future__ import annotations
 
 import marshal
+import os
 import secrets
 import sys
 import tempfile
@@ -48,6 +49,7 @@ def runner_digest() -> str:
     return sha256_hex(b"\0".join(_program(name) for name in _PROGRAMS))
 
 
+@cache
 def _program(name: str) -> bytes:
     return (_RUNNER / name).read_bytes()
 
@@ -174,5 +176,6 @@ def _new_folder(path: Path) -> Path:
 
 
 def _put(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
-    path.chmod(_READABLE_FILE)
+    with path.open("xb", buffering=0) as file:
+        file.write(data)
+        os.fchmod(file.fileno(), _READABLE_FILE)
