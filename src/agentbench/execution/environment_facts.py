@@ -7,7 +7,7 @@ the programs with the size and modification time that were found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,17 +18,21 @@ from agentbench.sandbox.protocol import Backend, Prepared, Sandbox, SandboxSpec
 
 _TOOLS = "pip uv npm cargo go mvn"
 # Each script prints one `key=value` line per fact. A tool that is missing prints nothing, and the manifest declares it absent.
+# The variables follow as the kernel has them, each with a zero byte at its end.
 _OBSERVE = rf"""
 . /etc/os-release 2>/dev/null; echo "os.name=${{PRETTY_NAME:-unknown}}"
-echo "os.kernel=$(uname -sr)"
-echo "os.machine=$(uname -m)"
+set -- $(uname -srm)
+echo "os.kernel=$1 $2"
+echo "os.machine=$3"
 echo "locale.LANG=${{LANG:-}}"
 echo "locale.LC_ALL=${{LC_ALL:-}}"
 echo "locale.TZ=${{TZ:-}}"
 echo "python=$(python -V 2>&1)"
-for tool in {_TOOLS}; do
-  program=$(command -v $tool) && echo "program.$tool=$program $(stat -Lc '%s %Y' "$program" 2>/dev/null)"
-done
+IFS='
+'
+stat -Lc 'program.%n=%s %Y' $(for tool in {_TOOLS}; do command -v $tool; done) 2>/dev/null
+printf '\0'
+cat /proc/$$/environ
 """
 # `pip --version` imports all of pip. The interpreter of its script prints the same line ten times as fast.
 _VERSIONS = f"""
@@ -74,17 +78,17 @@ def read_environment_facts(backend: Backend, spec: SandboxSpec, prepared: Prepar
         SandboxError: the harness failed.
     """
     with backend.open(spec, prepared) as sandbox:
-        facts = _parse(_run(sandbox, _OBSERVE))
+        lines, _, variables = _run(sandbox, _OBSERVE).partition("\0")
+        facts, environment = _parse(lines), _items(variables.split("\0"))
         programs = sorted(_with_prefix(facts, "program.").items())
         key = key_of(backend.name, prepared.key, prepared.digest, *(f"{tool} {program}" for tool, program in programs))
         installed = _parse(_cached(cache / f"packages-{key}", sandbox))
-        variables = _variables(sandbox)
         observation_problem = sandbox.observation_problem
     return EnvironmentFacts(
         os=_with_prefix(facts, "os."),
         package_managers=_with_prefix(installed, "pm.") or {"none": "absent"},
         locale={name: value for name, value in _with_prefix(facts, "locale.").items() if value},
-        environment={name: variables[name] for name in spec.env if name in variables},
+        environment={name: environment[name] for name in spec.env if name in environment},
         python=facts.get("python"),
         packages=_with_prefix(installed, "package."),
         observation_problem=observation_problem,
@@ -100,19 +104,17 @@ def _cached(path: Path, sandbox: Sandbox) -> str:
         return output
 
 
-def _variables(sandbox: Sandbox) -> dict[str, str]:
-    done = sandbox.run(Command(argv=("cat", "/proc/self/environ"), cwd="/", timeout_sec=60))
-    items = done.stdout.kept.decode("utf-8", "replace").split("\0")
-    return dict(item.split("=", 1) for item in items if "=" in item)
-
-
 def _run(sandbox: Sandbox, script: str) -> str:
     done = sandbox.run(Command(line=script, cwd="/", timeout_sec=60))
     return done.stdout.kept.decode("utf-8", "replace")
 
 
 def _parse(output: str) -> dict[str, str]:
-    return dict(line[:_MAX_LINE].split("=", 1) for line in output.splitlines() if "=" in line)
+    return _items(line[:_MAX_LINE] for line in output.splitlines())
+
+
+def _items(texts: Iterable[str]) -> dict[str, str]:
+    return dict(text.split("=", 1) for text in texts if "=" in text)
 
 
 def _with_prefix(facts: Mapping[str, str], prefix: str) -> dict[str, str]:
