@@ -5,7 +5,7 @@
     make redteam ARGS="--json build/redteam/all.json --resume --minutes 10"    # repeat until it says that all is graded
 
 Exits with 1 if a cheat passes or ends as a harness error. Cheats in `tests/cheats/surviving` are known to pass a task
-without a reference and count only where there is one.
+without a reference and count only where there is one. Those in `tests/cheats/past_decoys` are known to pass any task.
 """
 
 # ruff: noqa: T201 - a program for the terminal
@@ -80,8 +80,8 @@ class Row:
 
     @property
     def is_known(self) -> bool:
-        """Whether the cheat is documented to pass a task without a reference."""
-        return self.kind != KINDS[0] and not self.decoys
+        """Whether the cheat is documented to pass this task."""
+        return self.kind == "past_decoys" or (self.kind == "surviving" and not self.decoys)
 
 
 # --- one grading, in a process of its own -----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from agentbench.acceptance.checks.pytest import runner_bundle
 from tests.campaigns.layers import LAYERS, switched_off
-from tests.campaigns.redteam import Campaign, Job, Row, ablation_table, grade_in_time, jobs_without
+from tests.campaigns.redteam import KINDS, Campaign, Job, Row, ablation_table, grade_in_time, jobs_without
 
 SPOKE = ("audit_hook", "decoys")
 
@@ -54,3 +54,8 @@ def test_resumed_campaign_does_not_grade_again(tmp_path: Path) -> None:
 
 def test_no_grading_starts_after_the_deadline(tmp_path: Path) -> None:
     assert grade_in_time(row("one").job, tmp_path, deadline=0) is None
+
+
+def test_documented_cheats_are_known_only_where_they_pass() -> None:
+    rows = [Row(kind, "one", "", "bwrap", decoys, "", "PASS", (), "") for kind in KINDS for decoys in (True, False)]
+    assert [row.is_known for row in rows] == [False, False, False, True, True, True]
