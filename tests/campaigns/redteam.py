@@ -190,15 +190,17 @@ class Campaign:
     def run(self, jobs: Sequence[Job]) -> list[Row]:
         """Return the rows of the jobs, without those that the deadline left out."""
         open_jobs = [job for job in jobs if job not in self.rows]
-        with ProcessPoolExecutor(self.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            results = pool.map(grade_in_time, open_jobs, repeat(self.state), repeat(self.deadline))
-            for number, row in enumerate(results, start=1):
-                if row is None:
-                    self.incomplete = True
-                    continue
-                self.rows[row.job] = row
-                print(f"[{number}/{len(open_jobs)}] {_line(row)}", file=sys.stderr, flush=True)
-        self._save()
+        try:
+            with ProcessPoolExecutor(self.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+                results = pool.map(grade_in_time, open_jobs, repeat(self.state), repeat(self.deadline))
+                for number, row in enumerate(results, start=1):
+                    if row is None:
+                        self.incomplete = True
+                        continue
+                    self.rows[row.job] = row
+                    print(f"[{number}/{len(open_jobs)}] {_line(row)}", file=sys.stderr, flush=True)
+        finally:
+            self._save()
         return [self.rows[job] for job in jobs if job in self.rows]
 
     def _save(self) -> None:
