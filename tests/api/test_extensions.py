@@ -132,6 +132,10 @@ def test_sections_and_exporters_get_the_run(task: Path, tmp_path: Path) -> None:
         run.report(sections=[breaks])
     run.export(lambda run, out: out.write_text(run.suite) and None, tmp_path / "suite.txt")
     assert (tmp_path / "suite.txt").read_text() == "tiny"
+    run.export("junit", tmp_path / "junit.xml")
+    assert "<testsuite" in (tmp_path / "junit.xml").read_text()
+    with pytest.raises(ab.InputError, match="unknown format 'junti'"):
+        run.export("junti", tmp_path / "other.xml")
 
 
 def returns_early(attempts: Iterable[ab.AttemptCall], workers: int) -> None:

@@ -90,11 +90,17 @@ class Run:
         return "\n".join([summary_markdown.as_markdown(self._summary), *added])
 
     def export(self, exporter: str | Exporter, out: str | os.PathLike[str]) -> None:
-        """Write the run with an exporter: a function, or the name of a plug-in.
+        """Write the run in another format: `exporter` is a function, or a name as in `ab export-run --format`.
 
         Raises:
             InputError: there is no such exporter, or it failed.
         """
+        if isinstance(exporter, str) and not OTHER_EXPORTERS.has(exporter):
+            from agentbench.exchange.registry import find_exporter  # noqa: PLC0415 - slow import
+            from agentbench.exchange.source_run import open_source  # noqa: PLC0415
+
+            find_exporter(exporter).write(open_source(self.path), os.fspath(out))
+            return
         function = OTHER_EXPORTERS.get(exporter) if isinstance(exporter, str) else exporter
         with OTHER_EXPORTERS.calling(exporter if isinstance(exporter, str) else getattr(exporter, "__name__", "")):
             function(self, Path(out))

@@ -67,10 +67,11 @@ def _export(run: Path, out: str, form: str, *, as_json: bool) -> None:
     from agentbench.exchange.registry import find_exporter
     from agentbench.exchange.source_run import open_source
 
+    source = open_source(run)
     if OTHER_EXPORTERS.has(form):
         _export_with_plugin(run, Path(out), form, as_json=as_json)
         return
-    written = find_exporter(form).write(open_source(run), out)
+    written = find_exporter(form).write(source, out)
     for note in written.notes:
         click.echo(note, err=True)
     if as_json:
@@ -99,11 +100,6 @@ def _export_bundle(run: Path, out: Path, *, public: bool, key: str, allow_findin
     report = audit_run(run)
     if not report.ok:
         raise InputError(f"{run} does not verify: {report.problems[0]}", remedy="run `ab verify` for details")
-    if form != "bundle":
-        if public or key or allow_findings:
-            raise click.UsageError("--public, --sign and --allow-findings need --format bundle.")
-        _export_with_plugin(run, form, out, as_json=as_json)
-        return
     if public:
         from agentbench.cli.keys import signing_key
         from agentbench.signing.publish import public_copy, require_no_secrets

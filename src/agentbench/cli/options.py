@@ -24,7 +24,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
-SANDBOXES = ("auto", "bwrap", "docker")
 
 
 class RunType(click.ParamType[Path]):

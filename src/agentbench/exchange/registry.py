@@ -1,4 +1,4 @@
-"""The formats of runs: which exist, and what an exporter or importer offers.
+"""The formats of runs: which exist, and what an exporter of runs or an importer of results offers.
 
 A format is named before its module is imported, so that listing formats is fast and a missing optional package only matters to
 those who use the format.
@@ -29,7 +29,7 @@ class Written:
     """What the reader of the export should know, such as attempts that the format cannot express."""
 
 
-class Exporter(Protocol):
+class RunExporter(Protocol):
     """Writes a run in the format of another tool."""
 
     @property
@@ -47,7 +47,7 @@ class Exporter(Protocol):
         ...
 
 
-class Importer(Protocol):
+class ResultImporter(Protocol):
     """Reads results of another tool."""
 
     @property
@@ -70,7 +70,7 @@ class Importer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LazyExporter:
+class LazyRunExporter:
     """An exporter whose module is imported when it writes."""
 
     name: str
@@ -83,7 +83,7 @@ class LazyExporter:
 
 
 @dataclass(frozen=True, slots=True)
-class LazyImporter:
+class LazyResultImporter:
     """An importer whose module is imported when it looks at a file."""
 
     name: str
@@ -99,30 +99,32 @@ class LazyImporter:
 
 
 _EXPORTERS = (
-    LazyExporter("inspect", "Inspect AI log (.eval or .json)", "agentbench.exchange.inspect_export"),
-    LazyExporter("atif", "Harbor trajectories (folder, one file per attempt)", "agentbench.exchange.atif_export"),
-    LazyExporter("otel", "OpenTelemetry traces (OTLP JSON lines, or an OTLP/HTTP address)", "agentbench.exchange.otel"),
-    LazyExporter("parquet", "table of attempts", "agentbench.exchange.parquet"),
-    LazyExporter("junit", "JUnit XML, one test case per attempt", "agentbench.exchange.junit"),
-    LazyExporter("swebench", "SWE-bench predictions (.jsonl) or report (.json)", "agentbench.exchange.swebench"),
+    LazyRunExporter("inspect", "Inspect AI log (.eval or .json)", "agentbench.exchange.inspect_export"),
+    LazyRunExporter("atif", "Harbor trajectories (folder, one file per attempt)", "agentbench.exchange.atif_export"),
+    LazyRunExporter(
+        "otel", "OpenTelemetry traces (OTLP JSON lines, or an OTLP/HTTP address)", "agentbench.exchange.otel"
+    ),
+    LazyRunExporter("parquet", "table of attempts", "agentbench.exchange.parquet"),
+    LazyRunExporter("junit", "JUnit XML, one test case per attempt", "agentbench.exchange.junit"),
+    LazyRunExporter("swebench", "SWE-bench predictions (.jsonl) or report (.json)", "agentbench.exchange.swebench"),
 )
 _IMPORTERS = (
-    LazyImporter("inspect", "Inspect AI log (.eval or .json)", "agentbench.exchange.inspect_import"),
-    LazyImporter("atif", "Harbor trajectories (file or folder)", "agentbench.exchange.atif_import"),
+    LazyResultImporter("inspect", "Inspect AI log (.eval or .json)", "agentbench.exchange.inspect_import"),
+    LazyResultImporter("atif", "Harbor trajectories (file or folder)", "agentbench.exchange.atif_import"),
 )
 
 
-def exporters() -> Mapping[str, Exporter]:
+def exporters() -> Mapping[str, RunExporter]:
     """Return the exporters by name."""
     return {exporter.name: exporter for exporter in _EXPORTERS}
 
 
-def importers() -> Mapping[str, Importer]:
+def importers() -> Mapping[str, ResultImporter]:
     """Return the importers by name."""
     return {importer.name: importer for importer in _IMPORTERS}
 
 
-def find_exporter(name: str) -> Exporter:
+def find_exporter(name: str) -> RunExporter:
     """
     Raises:
         InputError: no such format.
@@ -134,7 +136,7 @@ def find_exporter(name: str) -> Exporter:
     return known[name]
 
 
-def find_importer(path: Path, name: str | None = None) -> Importer:
+def find_importer(path: Path, name: str | None = None) -> ResultImporter:
     """Return the importer with this name, or the one that recognises the path.
 
     Raises:
