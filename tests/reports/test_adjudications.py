@@ -10,9 +10,9 @@ from pydantic import JsonValue
 from agentbench.cli.adjudicate import command
 from agentbench.core.canonical import Json, canonical
 from agentbench.core.errors import InputError
-from agentbench.core.reasons import Gate, Outcome
+from agentbench.core.reasons import Gate, Outcome, TerminationCode
 from agentbench.record.audit import verify_run
-from agentbench.record.schema import Tag
+from agentbench.record.schema import Tag, TerminationRecord
 from agentbench.reports.adjudications import read_adjudications
 from agentbench.reports.sources import open_run
 from agentbench.reports.summary import summarise
@@ -223,3 +223,11 @@ def test_adjudications_do_not_affect_verification(tmp_path: Path) -> None:
     (first, *_) = open_run(run).rows
     adjudicate(run, "--attempt", first.attempt_id, "--truth", "correct", "--minutes", 1)
     assert verify_run(run).ok
+
+
+def test_interrupted_attempts_wait_for_no_review(tmp_path: Path) -> None:
+    ending = TerminationRecord(code=TerminationCode.INTERRUPTED, rationale="interrupted")
+    records = [record("a", "operator", needs_review=True, termination=ending), record("b", "fail", needs_review=True)]
+    run = run_dir(tmp_path / "run", records)
+    assert "0 adjudicated (0 minutes), 1 to review" in adjudicate(run, "--list").output
+    assert [row.task for row in open_run(run).rows if row.needs_review] == ["b"]

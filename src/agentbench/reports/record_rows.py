@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, ValidationError, core_schema
 
 from agentbench.core.errors import InputError, RecordError
-from agentbench.core.reasons import Assurance, InvalidCause, Outcome, Reason, RunStatus
+from agentbench.core.reasons import REPEATED_ON_RESUME, Assurance, InvalidCause, Outcome, Reason, RunStatus
 from agentbench.core.regular_file import open_regular
 from agentbench.record.naming import ATTEMPTS
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord, parse_record
@@ -41,6 +41,7 @@ class Row(NamedTuple):
     attribution: str | None
     badge: str
     needs_review: bool
+    """False if resuming the run makes the attempt again, whatever its record says."""
     contract_id: str
     task_digest: str
     acceptance_id: str
@@ -266,6 +267,7 @@ def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length
     ) = _select(value)  # fmt: skip
     intern = interned.setdefault
     assurances = [assurance for mandatory, assurance in checks if mandatory]
+    needs_review = needs_review and ending not in REPEATED_ON_RESUME
     # Positional, because keyword arguments make reading a run 10% slower.
     return _new(
         Row,
