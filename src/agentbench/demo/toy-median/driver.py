@@ -18,7 +18,7 @@ def questions():
     # Unpredictable ones, so that no list of answers can have been written down beforehand.
     dice = random.SystemRandom()
     for number in range(4):
-        middle = sorted(dice.randrange(-1000, 1000) for _ in range(2))
+        middle = dice.sample(range(-1000, 1000), 2)  # different, or the upper one would be right too
         low = [dice.randrange(-5000, -1000) for _ in range(number + 1)]
         high = [dice.randrange(1000, 5000) for _ in range(number + 1)]
         values = low + middle + high
