@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 RUN = "demo-reference"
 """A recorded run in tests/data/demo-runs.tar.xz."""
 NEEDS = {
+    "mcp": ["ab", "mcp", "no-such-folder"],
     "query": ["ab", "query", "select count(*) from attempts", RUN],
     "ray": ["ab", "run", "--suite", "demo", "--agent", "noop", "--executor", "ray", "--dry-run"],
     "tables": ["python", "-c", f"import agentbench; print(agentbench.open_run({RUN!r}).to_pandas())"],
@@ -25,6 +26,7 @@ NEEDS = {
 }
 """Extra -> a command that needs it."""
 MESSAGES = {
+    "mcp": "no-such-folder is not a folder",
     "ray": "cannot connect to a Ray cluster",
     "view": "no-such-folder is not a folder",
 }

@@ -158,3 +158,9 @@ def test_task_folder_outside_the_run_is_not_read(session: Session, project: Proj
 def test_unknown_names_get_a_suggestion(session: Session) -> None:
     assert "did you mean `hidden`" in session.error("read_task", suite="tiny", task="hiden")
     assert "no attempt or task" in session.error("read_attempt", run="latest", attempt="three")
+
+
+def test_missing_folder_is_an_error(project: Project) -> None:
+    done = project.ab("mcp", "no-such-folder")
+    assert done.code == 2
+    assert "no-such-folder is not a folder" in done.stderr

@@ -59,11 +59,15 @@ def command(
     PATH.
     """
     from agentbench.cli.settings import runs_folder
+    from agentbench.core.errors import InputError
     from agentbench.mcp_server.launcher import Launcher, RunLimits
     from agentbench.mcp_server.library import Library
     from agentbench.mcp_server.server import serve
     from agentbench.view.roots import Roots
 
+    missing = [path for path in paths if not path.is_dir()]
+    if missing and not allow_runs:
+        raise InputError(f"{missing[0]} is not a folder", remedy="give a run directory or a folder of runs")
     folders = paths or (runs_folder(),)
     limits = RunLimits(max_attempts, max_usd, models, workers, sandbox, prices)
     launcher = Launcher(limits, tasks_dir, folders[0]) if allow_runs else None
