@@ -215,7 +215,7 @@ def measure(folder: Path, report: Report, runs: int, attempts: int) -> None:
         time.sleep(1)
         used = cpu_sec(server.pid)
         time.sleep(IDLE_SEC)
-        report.value(f"processor time of {IDLE_SEC} idle seconds", cpu_sec(server.pid) - used, "s", most=0.02)
+        report.value(f"processor time of {IDLE_SEC} idle seconds", round(cpu_sec(server.pid) - used, 2), "s", most=0.02)
         report.value("memory of the server, peak", memory_mb(server.pid), "MB", most=150)
     finally:
         server.terminate()
