@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -86,7 +86,9 @@ def cluster(session_cluster: Cluster) -> Iterator[Cluster]:
     """Use the cluster alone."""
     with (session_cluster.folder / "in-use").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield session_cluster
+        nodes = ("one", "two")
+        processes = [pid for node in nodes for pid in session_cluster.sandboxed(node, "bwrap")]
+        yield replace(session_cluster, earlier=frozenset([*session_cluster.owners(*nodes), *processes]))
 
 
 def driver(cluster: Cluster, folder: Path, state: Path) -> RayAb:

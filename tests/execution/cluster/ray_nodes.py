@@ -61,6 +61,8 @@ class Cluster:
 
     folder: Path
     supervisor: int
+    earlier: frozenset[str | int] = frozenset()
+    """Owners of sandboxes and processes that an earlier test left, so that a test answers only for its own."""
 
     @property
     def address(self) -> str:
@@ -95,7 +97,12 @@ class Cluster:
                 line = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
                 if text in line and Path(f"/proc/{pid}/comm").read_text().strip() == text.split(maxsplit=1)[0]:
                     found.append(pid)
-        return found
+        return [pid for pid in found if pid not in self.earlier]
+
+    def owners(self, *nodes: str) -> list[str]:
+        """List the processes of nodes that have sandboxes, by the names of their folders."""
+        names = [path.name for node in nodes for path in self.state(node).glob("live/*")]
+        return [name for name in names if name not in self.earlier]
 
     def on_disk(self, text: bytes) -> list[Path]:
         """List the files of all nodes that contain a text, apart from sandboxes that are open."""

@@ -130,7 +130,7 @@ def test_ray_gives_the_records_of_a_local_run_and_no_node_has_a_secret(
     kept = b"".join(path.read_bytes() for path in ray_run.rglob("*") if path.is_file())
     assert b"Your key is Bearer [redacted" in kept
     assert KEY.encode() not in kept
-    assert [path for node in ("one", "two") for path in cluster.state(node).glob("live/*")] == []
+    assert cluster.owners("one", "two") == []
     assert cluster.command("inside", "two", "find /dev/shm/agentbench-0 -type f") == ""
 
 

@@ -174,7 +174,7 @@ def test_killed_driver_leaves_nothing_and_its_run_is_resumed(ab: RayAb, cluster:
     wait_for(lambda: not sandboxes(cluster, "one", "two"), "the sandboxes of the dead driver end")
     kept = "find /dev/shm/agentbench-0 -type f"
     wait_for(lambda: not any(cluster.command("inside", node, kept) for node in ("one", "two")), "hidden files are gone")
-    wait_for(lambda: not any(list(cluster.state(node).glob("live/*")) for node in ("one", "two")), "no folder is left")
+    wait_for(lambda: not cluster.owners("one", "two"), "no folder is left")
     with answered(run):
         resumed = ab.on_ray("run", "--resume", run)
     assert resumed.code == 0, resumed.stderr
