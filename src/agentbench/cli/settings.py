@@ -4,7 +4,7 @@
     agentbench.toml                               project: in the working directory
     ~/.config/agentbench/config.toml              user: $AB_CONFIG, or in $XDG_CONFIG_HOME
 
-The command line wins over all of them. A project's file may come from somebody else, so it cannot set notifications.
+Options on the command line override all of them. A project's file may be written by a stranger, so it cannot set notifications.
 """
 
 from __future__ import annotations
