@@ -142,6 +142,24 @@ def mean(values):
 )
 """Acts when it is first called in a session. The submission adds `_act`."""
 
+ACT_ONCE_BY_PARTS = (
+    """
+import sys
+
+DONE = []
+
+
+def mean(values):
+    if _session() and not DONE:
+        DONE.append(1)
+        _act(_session())
+    return sum(values) / len(values)
+"""
+    + MEDIAN
+    + FIND_SESSION_BY_PARTS
+)
+"""The same without writing a name of pytest. The submission adds `_act(session)`."""
+
 
 def to_every_test(line: str) -> str:
     """Return code that runs `line` for every test of the session, as `one`, when it is called."""

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from tests.cheats.snippets import CORE, FIND_SESSION_BY_PARTS, MEDIAN
+from tests.cheats.snippets import ACT_ONCE_BY_PARTS, CORE
 
 FAMILY = "runner"
 CHANGES: dict[str, str | None] = {
-    CORE: """
-import sys
-
-DONE = []
-
-
-def mean(values):
-    if _session() and not DONE:
-        DONE.append(1)
-        _act(_session())
-    return sum(values) / len(values)
-"""
-    + MEDIAN
-    + FIND_SESSION_BY_PARTS
+    CORE: ACT_ONCE_BY_PARTS
     + r"""
 
 def _act(session):
