@@ -19,11 +19,11 @@ from agentbench.core.errors import InputError
 from agentbench.record import find_run, naming
 from agentbench.record.bundle import write_bundle
 from agentbench.record.run_directory import RunDirectory
-from agentbench.signing import git_witness
+from agentbench.signing import git_witness_log
 from agentbench.signing.keys import SigningKey, load_signing_key
 from agentbench.signing.run_signature import sign_run
 from agentbench.signing.trust import read_trust
-from agentbench.signing.witness import open_witness, witness_run
+from agentbench.signing.witness_log import open_witness, witness_run
 from tests.record.bundles import member, pack
 from tests.record.samples import attempt, whole_run
 
@@ -224,7 +224,7 @@ def test_failure_of_git_is_reported_with_its_message(
     run, place = whole_run(tmp_path / "runs"), repository(tmp_path / "witness")
     stale = place / ".git/refs/heads/agentbench-witness.lock"
     stale.touch()
-    monkeypatch.setitem(git_witness._OVERRIDES, "core.filesRefLockTimeout", "0")
+    monkeypatch.setitem(git_witness_log._OVERRIDES, "core.filesRefLockTimeout", "0")
     with pytest.raises(InputError, match=r"git update-ref failed in .*agentbench-witness\.lock': File exists"):
         witness_run(place, run, ada)
     stale.unlink()

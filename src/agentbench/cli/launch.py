@@ -162,7 +162,7 @@ def run_signing(options: RunOptions) -> Signing | None:
     if options["sign"] is None and options["witness"] is None:
         return None
     from agentbench.cli.keys import signing_key
-    from agentbench.signing.witness import require_sound
+    from agentbench.signing.witness_log import require_sound
 
     signing = Signing(signing_key(options["sign"] or ""), options["witness"])
     if signing.witness is not None:

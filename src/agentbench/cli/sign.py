@@ -108,7 +108,7 @@ def sign_runs(
     """
     from agentbench.reports.run_audit import audit_run
     from agentbench.signing.run_signature import prepare_signature
-    from agentbench.signing.witness import require_sound
+    from agentbench.signing.witness_log import require_sound
 
     def prepare(run: Path) -> PreparedSignature:
         return prepare_signature(run, registrations.get(run), audit=audit_run)
@@ -170,7 +170,7 @@ def _naming_signed(signed: Sequence[Mapping[str, str]]) -> Iterator[None]:
 
 
 def _append_to_witness(place: Path, run: Path, key: SigningKey) -> None:
-    from agentbench.signing.witness import witness_run
+    from agentbench.signing.witness_log import witness_run
 
     entry = witness_run(place, run, key)
     click.echo(f"Entry {entry.seq} of the witness log {place}: {entry.name}", err=True)

@@ -136,7 +136,7 @@ def verify(
         signature = replace(signature, problems=())
     if witness is None:
         return Verification(report, signature)
-    from agentbench.signing.witness import open_witness, witness_problems
+    from agentbench.signing.witness_log import open_witness, witness_problems
     from agentbench.trace.verify import Problem
 
     if trust is None:

@@ -14,7 +14,7 @@ from agentbench.core.text import printable
 from agentbench.record.bundle import open_bundle
 from agentbench.record.find_run import bundles, run_directories, run_id
 from agentbench.signing.trust import Trust
-from agentbench.signing.witness import WitnessLog, cut_off, missing_runs, open_witness, witness_problems
+from agentbench.signing.witness_log import WitnessLog, cut_off, missing_runs, open_witness, witness_problems
 from agentbench.trace.verify import Problem
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from agentbench.core.errors import InputError
 from agentbench.core.text import printable
-from agentbench.signing.witness import LOG, Add, Entry
+from agentbench.signing.witness_log import LOG, Add, Entry
 from agentbench.trace.verify import Problem
 from agentbench.workspace.source.host_git import HostGit, error_text
 

@@ -1,6 +1,6 @@
 """The witness: an append-only log of signed runs, kept apart from them, so that a run cannot be dropped silently.
 
-The log is `witness.jsonl` in a folder, or on the branch `agentbench-witness` of a git repository (`git_witness.py`). Each line is a
+The log is `witness.jsonl` in a folder, or on the branch `agentbench-witness` of a git repository (`git_witness_log.py`). Each line is a
 DSSE envelope whose payload names a run, its head, and the SHA-256 of the line before. Changing or removing a line needs a key of
 the signers, except for removing the last lines; publish the folder or push the branch so that these cannot be removed either.
 """
@@ -79,7 +79,7 @@ def witness_run(place: Path, run: Path, key: SigningKey) -> Entry:
     """
     add = entry_writer(run, key)
     if is_git(place):
-        from agentbench.signing.git_witness import append_commit  # noqa: PLC0415 - reports must not reach git
+        from agentbench.signing.git_witness_log import append_commit  # noqa: PLC0415 - reports must not reach git
 
         return append_commit(place, add)
     try:
@@ -129,7 +129,7 @@ def open_witness(place: Path, trust: Trust | None) -> WitnessLog:
         InputError: there is no log.
     """
     if is_git(place):
-        from agentbench.signing.git_witness import committed_log  # noqa: PLC0415 - reports must not reach git
+        from agentbench.signing.git_witness_log import committed_log  # noqa: PLC0415 - reports must not reach git
 
         data, problem = committed_log(place)
         log = read_log(data, trust)
@@ -149,7 +149,7 @@ def require_sound(place: Path) -> None:
     """
     log = WitnessLog(())
     if is_git(place):
-        from agentbench.signing.git_witness import existing_log  # noqa: PLC0415 - reports must not reach git
+        from agentbench.signing.git_witness_log import existing_log  # noqa: PLC0415 - reports must not reach git
 
         log = read_log(existing_log(place))
     elif (place / LOG).exists():
