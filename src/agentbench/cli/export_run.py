@@ -66,6 +66,7 @@ def _export(run: Path, out: str, form: str, *, as_json: bool) -> None:
     from agentbench.api.exporters import OTHER_EXPORTERS
     from agentbench.exchange.registry import find_exporter
     from agentbench.exchange.source_run import open_source
+    from agentbench.reports.number_format import plural
 
     source = open_source(run)
     if OTHER_EXPORTERS.has(form):
@@ -78,7 +79,7 @@ def _export(run: Path, out: str, form: str, *, as_json: bool) -> None:
         counts = {"attempts": written.attempts, "files": written.files, "bytes": written.bytes}
         click.echo(json.dumps({"out": out, "format": form, **counts, "notes": list(written.notes)}))
     else:
-        click.echo(f"{out}: {written.attempts} attempts, {written.bytes} bytes")
+        click.echo(f"{out}: {plural(written.attempts, 'attempt')}, {written.bytes} bytes")
 
 
 def _export_with_plugin(run: Path, out: Path, form: str, *, as_json: bool) -> None:
