@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections.abc import Generator
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,7 @@ os.environ["AB_CONFIG"] = os.devnull
 settings.register_profile("no-deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no-deadline")
 
+EXCHANGE_PEERS = Path(__file__).parents[1] / "scripts/exchange-peers"
 _SANDBOX_REASON = re.compile(r"sandbox|bwrap|bubblewrap|ripgrep|user namespace", re.IGNORECASE)
 
 
@@ -163,3 +165,16 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     if reason := _forbidden_skip(report):
         report.outcome, report.longrepr = "failed", reason
     return report
+
+
+# --- other programs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def peers_python() -> str:
+    """The Python with Inspect AI, Harbor and OpenTelemetry: installed in CI, elsewhere used if it is installed."""
+    cache = Path(os.environ.get("AB_PEERS_CACHE", Path.home() / ".cache/agentbench-peers"))
+    if os.environ.get("CI") != "true" and not list(cache.glob("exchange-*/done")):
+        pytest.skip("Inspect AI and Harbor are not installed: run scripts/exchange-peers")
+    done = subprocess.run([EXCHANGE_PEERS], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.strip()

@@ -10,7 +10,7 @@ import pytest
 
 from agentbench.agents.base import AgentSetup
 from agentbench.agents.cli.agent import profile_of
-from agentbench.agents.cli.profiles import INSPECT, PRIVATE, TARGET
+from agentbench.agents.cli.profiles import HARBOR, INSPECT, PRIVATE, TARGET, Profile
 from agentbench.agents.registry import make_agent, require_agent, require_turns
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability
@@ -18,7 +18,7 @@ from agentbench.core.reasons import Observability
 pytestmark = [pytest.mark.req("T-05"), pytest.mark.component]
 
 
-class _Named:
+class NamedModel:
     name = "vendor/model"
 
     def complete(self, *_: object, **__: object) -> Any:
@@ -26,7 +26,7 @@ class _Named:
 
 
 def test_solver_runs_with_its_module_and_model(tmp_path: Path) -> None:
-    agent = make_agent("inspect:my.solvers:fix", AgentSetup("t", tmp_path, files=tmp_path, model=_Named()))
+    agent = make_agent("inspect:my.solvers:fix", AgentSetup("t", tmp_path, files=tmp_path, model=NamedModel()))
     assert (agent.name, agent.observability) == ("inspect:my.solvers:fix", Observability.GATEWAY)
     assert profile_of(agent.name) is INSPECT
     line = INSPECT.rendered(INSPECT.line, model="vendor/model", argument="my.solvers:fix")
@@ -38,7 +38,7 @@ def test_solver_runs_with_its_module_and_model(tmp_path: Path) -> None:
 )
 def test_name_that_is_not_a_module_and_function_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="invalid agent") as caught:
-        make_agent(name, AgentSetup("t", tmp_path, model=_Named()))
+        make_agent(name, AgentSetup("t", tmp_path, model=NamedModel()))
     assert "inspect:MODULE:SOLVER" in (caught.value.remedy or "")
 
 
@@ -49,12 +49,15 @@ def test_solver_needs_a_model_and_has_one_turn() -> None:
         require_turns("inspect:a:b", 1)
 
 
-def test_every_package_of_inspect_is_locked_by_digest() -> None:
-    text = INSPECT.lock["requirements.txt"].decode()
-    assert f"{INSPECT.package}=={INSPECT.version} \\\n    --hash=sha256:" in text
+@pytest.mark.parametrize("profile", [INSPECT, HARBOR], ids=lambda profile: profile.name)
+def test_every_package_of_a_bridge_is_locked_by_digest(profile: Profile) -> None:
+    text = profile.lock["requirements.txt"].decode()
+    assert f"{profile.package}=={profile.version} \\\n    --hash=sha256:" in text
     entries = text.replace("\\\n", "").splitlines()
     assert all("--hash=sha256:" in entry for entry in entries)
 
 
-def test_runner_is_valid_python() -> None:
-    ast.parse(INSPECT.files["run_inspect_solver.py"])
+@pytest.mark.parametrize("profile", [INSPECT, HARBOR], ids=lambda profile: profile.name)
+def test_runner_is_valid_python(profile: Profile) -> None:
+    (source,) = profile.files.values()
+    ast.parse(source)

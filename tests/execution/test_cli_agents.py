@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,21 @@ def test_inspect_solver_solves_a_task_through_the_gateway(ab: Ab, task: Path, tm
     manifest = json.loads(next(folder.glob("tasks/*/manifest.json")).read_text())
     assert manifest["protocol_manifest"]["observed"]["agent_program"]["profile"] == "inspect"
     assert ab("verify", folder).code == 0
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="Terminus works in tmux, which is not installed")
+def test_agent_of_harbor_solves_a_task_through_the_gateway(ab: Ab, task: Path, tmp_path: Path) -> None:
+    text = (task / "task.yaml").read_text().replace("environment: {", 'environment: {python: "3.12", ')
+    (task / "task.yaml").write_text(text)
+    script = tmp_path / "answers.yaml"
+    keys = {"keystrokes": f"{EDIT}\n", "duration": 1.0}
+    turns = [([keys], False), ([], True), ([], True)]
+    answers = [
+        {"text": json.dumps({"analysis": "a", "plan": "p", "commands": commands, "task_complete": done})}
+        for commands, done in turns
+    ]
+    script.write_text(yaml.safe_dump({"answers": answers}))
+    ran = attempt(ab, task, "harbor:terminus-2", "--model", f"scripted:{script}")
+    assert ran.record["result"]["passed"], (ran.record, ran.stderr)
+    assert (ran.record["observability"], ran.record["usage"]["model_requests"]) == ("gateway", 3)
+    assert ab("verify", ran.json["run_dir"]).code == 0

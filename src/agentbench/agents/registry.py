@@ -97,10 +97,13 @@ def _factory(name: str) -> AgentFactory:
     bundled = AGENTS.get(ALIASES.get(name, name))
     if bundled is not None:
         return bundled
-    if name.startswith(cli.INSPECT_PREFIX):
-        return partial(cli.make_solver, name)
+    bridge = cli.bridge_of(name)
+    if bridge is not None:
+        return partial(cli.make_bridged, bridge, name)
     if not OTHER_AGENTS.has(name):
         known = known_agents()
         msg = f"unknown agent '{name}'{did_you_mean(name, [*known, *ALIASES])}"
-        raise InputError(msg, remedy=f"available agents: {', '.join([*known, cli.SOLVER])}")
+        raise InputError(
+            msg, remedy=f"available agents: {', '.join([*known, *(bridge.forms for bridge in cli.BRIDGES)])}"
+        )
     return OTHER_AGENTS.get(name)

@@ -296,7 +296,7 @@ class Lab:
         Raises:
             SandboxUnavailable: it cannot be installed here.
         """
-        if not agent.startswith(("cli:", "inspect:")):
+        if not agent.startswith(("cli:", "inspect:", "harbor:")):
             return None
         from agentbench.agents.cli.agent import profile_of  # noqa: PLC0415 - few runs run such programs
         from agentbench.agents.cli.layer import install  # noqa: PLC0415

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from agentbench.agents.base import AgentExit, AgentSetup, program_exit, require_model
-from agentbench.agents.cli.profiles import INSPECT, PRIVATE, PROFILES, Profile
+from agentbench.agents.cli.profiles import HARBOR, INSPECT, PRIVATE, PROFILES, Profile
 from agentbench.agents.command import (
     AGENT_FILES_TARGET,
     AGENT_FILES_VARIABLE,
@@ -20,11 +21,33 @@ from agentbench.tools.program_run import AgentProgram
 from agentbench.tools.session import Session
 
 PREFIX = "cli:"
-INSPECT_PREFIX = "inspect:"
-PREFIXES = (PREFIX, INSPECT_PREFIX)
+_OBJECT = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """Another tool whose agents can be run here. Their names are the prefix and what the tool calls them."""
+
+    prefix: str
+    profile: Profile
+    forms: str
+    """The forms of a name, for messages."""
+    example: str
+    name: re.Pattern[str]
+
+
+BRIDGES = (
+    Bridge("inspect:", INSPECT, "inspect:MODULE:SOLVER", "inspect:my_solvers:fix", re.compile(_OBJECT, re.ASCII)),
+    Bridge(
+        "harbor:",
+        HARBOR,
+        "harbor:NAME or harbor:MODULE:CLASS",
+        "harbor:my_agents:Fixer",
+        re.compile(rf"[a-z][a-z0-9-]*|{_OBJECT}", re.ASCII),
+    ),
+)
+PREFIXES = (PREFIX, *(bridge.prefix for bridge in BRIDGES))
 """Prefixes of the names of all agents that are third-party programs."""
-SOLVER = "inspect:MODULE:SOLVER"
-_SOLVER_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 class CliAgent:
@@ -54,10 +77,16 @@ class CliAgent:
         return program_exit(session, session.run_program(AgentProgram(self.name.replace(":", "_"), line, env)))
 
 
+def bridge_of(agent: str) -> Bridge | None:
+    """Return the tool that an agent belongs to, or None if it is not an agent of another tool."""
+    return next((bridge for bridge in BRIDGES if agent.startswith(bridge.prefix)), None)
+
+
 def profile_of(agent: str) -> Profile | None:
     """Return the profile of an agent, or None if it is not a third-party program."""
-    if agent.startswith(INSPECT_PREFIX):
-        return INSPECT
+    bridge = bridge_of(agent)
+    if bridge is not None:
+        return bridge.profile
     return PROFILES.get(agent.removeprefix(PREFIX)) if agent.startswith(PREFIX) else None
 
 
@@ -71,18 +100,18 @@ def make(profile: Profile, setup: AgentSetup) -> CliAgent:
     return CliAgent(name, profile, _model_name(name, setup), setup.env)
 
 
-def make_solver(name: str, setup: AgentSetup) -> CliAgent:
-    """Create an agent that runs a solver of Inspect AI, named `inspect:MODULE:SOLVER`. Its module is in the agent's files.
+def make_bridged(bridge: Bridge, name: str, setup: AgentSetup) -> CliAgent:
+    """Create an agent of another tool. A module that its name contains is in the agent's files.
 
     Raises:
-        InputError: the name is not of this form, no model was given, or the model's name is unsafe in a shell line.
+        InputError: the name is not of the tool's form, no model was given, or the model's name is unsafe in a shell line.
     """
-    solver = name.removeprefix(INSPECT_PREFIX)
-    if not _SOLVER_NAME.fullmatch(solver):
-        remedy = f"use {SOLVER}, such as inspect:my_solvers:fix with --agent-files FOLDER"
+    argument = name.removeprefix(bridge.prefix)
+    if not bridge.name.fullmatch(argument):
+        remedy = f"use {bridge.forms}, such as {bridge.example} with --agent-files FOLDER"
         raise InputError(f"invalid agent '{printable(name)}'", remedy=remedy)
     files = {} if setup.files is None else {AGENT_FILES_VARIABLE: AGENT_FILES_TARGET}
-    return CliAgent(name, INSPECT, _model_name(name, setup), {**setup.env, **files}, solver)
+    return CliAgent(name, bridge.profile, _model_name(name, setup), {**setup.env, **files}, argument)
 
 
 def _model_name(agent: str, setup: AgentSetup) -> str:

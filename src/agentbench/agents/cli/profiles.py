@@ -181,24 +181,39 @@ persistence = "none"
     },
 )
 
-_SOLVER_RUNNER = "run_inspect_solver.py"
-INSPECT = Profile(
-    name="inspect",
-    package="inspect-ai",
-    version="0.3.285",
-    source=Source.PYPI,
-    install=from_pypi(),
-    dialect=Dialect.CHAT,
-    line=f"{TARGET}/venv/bin/python {PRIVATE}/{_SOLVER_RUNNER} @ARGUMENT@ @MODEL@",
-    env={
-        # Inspect keeps traces and caches in these folders.
-        "XDG_DATA_HOME": f"{PRIVATE}/data",
-        "XDG_CACHE_HOME": f"{PRIVATE}/cache",
-        "INSPECT_DISPLAY": "none",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    },
-    files={_SOLVER_RUNNER: resources.files("agentbench.agents.cli").joinpath("sandboxed", _SOLVER_RUNNER).read_text()},
-)
+
+def _bridge(name: str, package: str, version: str, runner: str, env: Mapping[str, str]) -> Profile:
+    """Return the profile of a tool whose agents are run by a program of ours in `sandboxed/`."""
+    source = resources.files("agentbench.agents.cli").joinpath("sandboxed", runner).read_text()
+    return Profile(
+        name=name,
+        package=package,
+        version=version,
+        source=Source.PYPI,
+        install=from_pypi(),
+        dialect=Dialect.CHAT,
+        line=f"{TARGET}/venv/bin/python {PRIVATE}/{runner} @ARGUMENT@ @MODEL@",
+        # The tools keep traces and caches in these folders.
+        env={
+            "XDG_DATA_HOME": f"{PRIVATE}/data",
+            "XDG_CACHE_HOME": f"{PRIVATE}/cache",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **env,
+        },
+        files={runner: source},
+    )
+
+
+INSPECT = _bridge("inspect", "inspect-ai", "0.3.285", "run_inspect_solver.py", {"INSPECT_DISPLAY": "none"})
 """Runs a solver or agent of Inspect AI; the argument is its MODULE:NAME."""
+
+HARBOR = _bridge(
+    "harbor",
+    "harbor",
+    "0.24.0",
+    "run_harbor_agent.py",
+    {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False"},
+)
+"""Runs an agent of Harbor; the argument is its name in Harbor, or its MODULE:CLASS."""
 
 PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in (MINI_SWE_AGENT, CLAUDE_CODE, CODEX, AIDER)}
