@@ -21,6 +21,7 @@ from agentbench.exchange.registry import find_exporter, find_importer
 from agentbench.exchange.source_run import open_source
 from agentbench.execution.lab import Lab
 from agentbench.reports.paired import compare_sides
+from agentbench.reports.sarif import sarif_log
 from agentbench.reports.sources import open_run, run_side
 from agentbench.reports.summary import decision, summarise
 from tests.exchange.sample_runs import HOSTILE, sample_run
@@ -92,6 +93,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with receiver(received) as address:
         assert find_exporter("otel").write(run, address).attempts == 3
     (folder / "requests.jsonl").write_bytes(b"\n".join(received[1:]))
+    (folder / "run.sarif").write_text(json.dumps(sarif_log(run.run, "tasks/tiny")))
     with Lab(state=folder / "state") as lab:
         harbor_task(folder, lab)
     return folder
@@ -175,3 +177,10 @@ def test_logs_that_inspect_made_become_comparable_runs(seen: Any, tmp_path: Path
         assert all(record.gates["G3"].outcome == "error" for record in run.finals)  # type: ignore[index]
     report = compare_sides(*map(run_side, runs))
     assert len(report.comparison.pairing.pairs) == 2
+
+
+def test_sarif_reader_sees_failed_attempts_at_their_tasks(seen: Any) -> None:
+    assert [(row["Tool"], row["Severity"], row["Code"], row["Location"], row["Line"]) for row in seen["sarif"]] == [
+        ("AgentBench", "error", "TESTS_FAILED", "tasks/tiny/task-2/task.yaml", 1),
+        ("AgentBench", "warning", "ACCEPTANCE_ERROR", "tasks/tiny/task-3/task.yaml", 1),
+    ]

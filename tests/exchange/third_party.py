@@ -2,7 +2,8 @@
 
     python third_party.py FOLDER
 
-FOLDER has `logs/` (Inspect), `atif/`, `spans.jsonl`, `requests.jsonl` (received by HTTP) and `harbor/` (a task). Prints one JSON object.
+FOLDER has `logs/` (Inspect), `atif/`, `spans.jsonl`, `requests.jsonl` (received by HTTP), `harbor/` (a task) and `run.sarif`. Prints one
+JSON object.
 """
 # ruff: noqa: ANN001, ANN202, T201 - types of the other programs are not here
 # mypy: ignore-errors
@@ -27,6 +28,7 @@ from inspect_ai.scorer import match
 from inspect_ai.solver import generate
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from sarif.loader import load_sarif_file
 
 
 def read_log(path: Path) -> dict:
@@ -148,6 +150,7 @@ def main(folder: Path) -> None:
         "received": read_spans(folder / "requests.jsonl"),
         "unknown_attributes": sorted(used - conventions),
         "made": make_logs(folder / "made"),
+        "sarif": load_sarif_file(str(folder / "run.sarif")).get_records(),
     }
     if (folder / "harbor").is_dir():
         result["harbor"] = [read_harbor_task(path) for path in sorted((folder / "harbor").iterdir())]

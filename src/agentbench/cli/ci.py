@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FILE, RUN, RUN_OR_BUNDLE, tasks_dir_option
+from agentbench.cli.options import FILE, RUN_OR_BUNDLE, tasks_dir_option
 
 if TYPE_CHECKING:
     from agentbench.reports.gate import GateVerdict
@@ -19,6 +19,7 @@ Examples:
   ab ci comment latest
   ab ci comment RUN --compare BASELINE --gate gate.yaml --out comment.md
   ab ci annotations RUN --tasks-dir tasks
+  ab ci annotations RUN --format sarif > agentbench.sarif
 """
 
 
@@ -62,15 +63,28 @@ def comment_command(run: Path, *, compare: Path | None, gate_file: Path | None, 
 
 
 @command.command("annotations", epilog=EPILOG)
-@click.argument("run", type=RUN)
+@click.argument("run", type=RUN_OR_BUNDLE)
 @tasks_dir_option
-def annotations_command(run: Path, *, tasks_dir: Path) -> None:
-    """Print commands of GitHub Actions that mark failed tasks in the list of changed files."""
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["github", "sarif"]),
+    default="github",
+    show_default=True,
+    help="Commands of GitHub Actions, at most ten, or a SARIF 2.1.0 log with all attempts that did not pass.",
+)
+def annotations_command(run: Path, *, tasks_dir: Path, form: str) -> None:
+    """Print annotations that mark failed tasks in the list of changed files."""
+    import json
+
     from agentbench.reports.ci_comment import task_annotations
+    from agentbench.reports.sarif import sarif_log
     from agentbench.reports.sources import open_run
 
     opened = open_run(run)
-    for line in task_annotations(opened, f"{tasks_dir}/{opened.suite}"):
+    folder = (tasks_dir / opened.suite).as_posix()
+    lines = task_annotations(opened, folder) if form == "github" else [json.dumps(sarif_log(opened, folder), indent=2)]
+    for line in lines:
         click.echo(line)
 
 

@@ -7,7 +7,9 @@ HTML works; in annotations they are escaped as the runner's commands need it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
+from agentbench.core.reasons import Attribution
 from agentbench.core.text import printable
 from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord
@@ -51,14 +53,19 @@ def comment(run: Run, compared: PairedReport | None, gate: GateVerdict | None, k
 
 def task_annotations(run: Run, folder: str) -> Iterator[str]:
     """Yield workflow commands of GitHub Actions for attempts that did not pass. `folder` has the folders of the tasks."""
-    failed = _not_passed(run.finals)
+    failed = not_passed(run.finals)
     for record in failed[: ANNOTATIONS - 1]:
-        kind = "warning" if record.invalid_cause is not None else "error"
+        kind = severity(record)
         file = _property(f"{folder}/{record.task_id}/task.yaml")
         title = _property(f"{record.task_id} · {record.variant}")
         yield f"::{kind} file={file},line=1,title={title}::{_data(plain(headline(record), MAX_WHY))}"
     if len(failed) >= ANNOTATIONS:
         yield f"::notice ::{plural(len(failed) - ANNOTATIONS + 1, 'further attempt')} did not pass"
+
+
+def severity(record: AttemptRecord) -> Literal["error", "warning"]:
+    """Return how an attempt that did not pass is marked: only what the agent did is an error."""
+    return "error" if record.attribution is Attribution.AGENT else "warning"
 
 
 def _verdict(run: Run, compared: PairedReport | None, gate: GateVerdict | None) -> str:
@@ -84,7 +91,7 @@ def _headline(text: str) -> str:
 
 
 def _attempts(finals: Sequence[AttemptRecord]) -> list[str]:
-    failed = _not_passed(finals)
+    failed = not_passed(finals)
     if not failed:
         return ["", f"All {plural(len(finals), 'attempt')} passed."]
     rows = [(code(record.task_id), code(record.variant, 60), code(headline(record), MAX_WHY)) for record in failed]
@@ -94,7 +101,8 @@ def _attempts(finals: Sequence[AttemptRecord]) -> list[str]:
     return ["", "<details>", f"<summary>{summary}</summary>", "", *table, "", *more, "</details>"]
 
 
-def _not_passed(finals: Sequence[AttemptRecord]) -> list[AttemptRecord]:
+def not_passed(finals: Sequence[AttemptRecord]) -> list[AttemptRecord]:
+    """Return the attempts that did not pass, invalid ones last."""
     return sorted(
         (record for record in finals if not record.result.passed),
         key=lambda record: (record.invalid_cause is not None, record.task_id, record.repeat),
