@@ -83,7 +83,7 @@ def test_every_problem_of_a_file_has_its_line(user: Path) -> None:
         read_settings()
     assert [problem.removeprefix(str(user)) for problem in caught.value.problems] == [
         ":2: worker: unknown key (did you mean `workers`?)",
-        ":3: sandbox: expected one of auto, bwrap, docker",
+        ":3: sandbox: expected one of auto, bwrap, docker, or a sandbox that `ab plugins` lists",
         ":4: out: expected text in quotes",
         ":5: workers: expected a whole number from 1 to 256",
     ]
@@ -101,6 +101,30 @@ def test_project_cannot_send_notifications(user: Path) -> None:
     with pytest.raises(InvalidFileError, match="1 problem") as caught:
         read_settings()
     assert "only allowed in the user's file" in caught.value.problems[0]
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed package with the sandbox `boxed`."""
+    metadata = tmp_path / "site/boxes-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: boxes\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[agentbench.sandboxes]\nboxed = boxes:open\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+
+
+@pytest.mark.usefixtures("plugin")
+def test_sandbox_of_a_plugin_is_chosen_by_the_user_not_by_the_project(
+    user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user.write_text('sandbox = "boxed"\n')
+    assert options()["sandbox"] == "boxed"
+    monkeypatch.setenv("AB_SANDBOX", "boxed")
+    assert read_settings()["sandbox"].origin == "environment"
+    Path("agentbench.toml").write_text('sandbox = "boxed"\n')
+    with pytest.raises(InvalidFileError) as caught:
+        read_settings()
+    assert caught.value.problems[0].endswith("sandbox: expected one of auto, bwrap, docker")
 
 
 @pytest.mark.parametrize("value", ["0", "many", "-1", "257"])

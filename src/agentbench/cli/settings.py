@@ -4,7 +4,8 @@
     agentbench.toml                               project: in the working directory
     ~/.config/agentbench/config.toml              user: $AB_CONFIG, or in $XDG_CONFIG_HOME
 
-Options on the command line override all of them. A project's file may be written by a stranger, so it cannot set notifications.
+Options on the command line override all of them. A project's file may be written by a stranger, so it cannot set notifications and
+cannot choose a sandbox of a plug-in, which may isolate less.
 """
 
 from __future__ import annotations
@@ -32,8 +33,19 @@ def _workers(value: object) -> str:
     return "" if valid else f"a whole number from 1 to {MAX_WORKERS}"
 
 
-def _sandbox(value: object) -> str:
+def _built_in_sandbox(value: object) -> str:
     return "" if value in SANDBOXES else f"one of {', '.join(SANDBOXES)}"
+
+
+def _sandbox(value: object) -> str:
+    expected = _built_in_sandbox(value)
+    if not expected:
+        return ""
+    from agentbench.plugins.discovery import installed
+    from agentbench.plugins.kinds import Kind
+
+    known = any(plugin.name == value for plugin in installed(Kind.SANDBOX))
+    return "" if known else f"{expected}, or a sandbox that `ab plugins` lists"
 
 
 def _text(value: object) -> str:
@@ -48,6 +60,8 @@ class Key:
     default: str | int | None
     expected: Callable[[object], str]
     """Returns what the value should be, or an empty string if it is valid."""
+    in_project: Callable[[object], str] | None = None
+    """The same for a project's file, if less is allowed there."""
     user_only: bool = False
     secret: bool = False
 
@@ -60,7 +74,7 @@ KEYS = {
     key.name: key
     for key in (
         Key("workers", 1, _workers),
-        Key("sandbox", "auto", _sandbox),
+        Key("sandbox", "auto", _sandbox, in_project=_built_in_sandbox),
         Key("out", "artifacts/runs", _text),
         Key("tasks-dir", "tasks", _text),
         Key("notify", None, _text, user_only=True),
@@ -173,7 +187,8 @@ def _problem(path: Path, text: str, name: str, value: object, origin: Origin) ->
         return Problem(str(path), line, name, f"unknown key{did_you_mean(name, KEYS)}")
     if key.user_only and origin == "project":
         return Problem(str(path), line, name, f"only allowed in the user's file, {user_file()}, and as ${key.variable}")
-    expected = key.expected(value)
+    check = key.in_project if key.in_project and origin == "project" else key.expected
+    expected = check(value)
     return Problem(str(path), line, name, f"expected {expected}") if expected else None
 
 
