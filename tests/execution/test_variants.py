@@ -24,10 +24,13 @@ def test_two_versions_of_a_program_are_compared_by_name(ab: Ab, tmp_path: Path) 
     variants.mkdir(parents=True)
     for name, answer in (("old", "41"), ("new", "42")):
         (variants / f"{name}.yaml").write_text(
-            f'{{name: {name}, command: sh "$AB_AGENT_FILES/solve.sh", files: ../../solver, env: {{ANSWER: "{answer}"}}}}'
+            f'{{name: {name}, command: sh "$AB_AGENT_FILES/solve.sh", files: ../../solver, env: {{ANSWER: "{answer}"}},'
+            f' model: {{name: "m-{name}@http://127.0.0.1:9/v1"}}}}'
         )
-    ran = ab("run", "--suite", "tiny", "--variant", "old", "--variant", "new", "--json")
+    ran = ab("run", "--suite", "tiny", "--variant", "old", "--variant", "new", "--no-preflight", "--json")
     assert ran.code == 0, ran.stderr
+    names = [Path(run).name.split("__", 1)[1] for run in ran.json["run_dirs"]]
+    assert names == [f"tiny__{name}__m-{name}_http_127.0.0.1_9_v1" for name in ("old", "new")]
     attempts = {attempt["variant"]: attempt for attempt in ran.json["attempts"]}
     assert {name: attempt["result"]["passed"] for name, attempt in attempts.items()} == {"old": False, "new": True}
     assert {attempt["agent"] for attempt in attempts.values()} == {"command"}

@@ -21,6 +21,7 @@ from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.core.ids import new_ulid
 from agentbench.core.reasons import REPEATED_ON_RESUME, InvalidCause, TerminationCode
 from agentbench.execution.attempt.pipeline import close_abandoned
+from agentbench.execution.config import Configuration
 from agentbench.execution.evidence import (
     PASSPHRASE,
     create_store,
@@ -48,7 +49,6 @@ from agentbench.record.schema import AttemptRecord
 from agentbench.sandbox.socket_forward import remove_stale_sockets
 from agentbench.trace.events import AttemptOpened
 from agentbench.trace.log import read_events
-from agentbench.trace.originals import EvidenceText
 from agentbench.trace.redaction import Redactor
 from agentbench.verdict.headline import judged_only
 
@@ -223,7 +223,7 @@ def start_study(
         InputError, SandboxUnavailable: an attempt cannot run here; nothing was written.
     """
     executor = open_executor(request.executor_options)
-    texts = _evidence_texts(rows, request)
+    configurations = _configurations(rows, request)
     tasks = list({row.task.id: row.task for row in rows}.values())
     with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
         _check_requirements(executor, lab, rows, observer, preflight=request.preflight)
@@ -234,7 +234,8 @@ def start_study(
             **(link or {}),
         }
         runs = {
-            variant: stack.enter_context(_new_run(request, variant, text, meta, lab)) for variant, text in texts.items()
+            variant: stack.enter_context(_new_run(request, configuration, meta, lab))
+            for variant, configuration in configurations.items()
         }
         yield Study(rows, lab, runs, request.seed, executor, observer, stopping=stopping)
 
@@ -250,27 +251,30 @@ def planned_meta(rows: Sequence[PlanRow], request: RunRequest) -> dict[str, Json
     }
 
 
-def _evidence_texts(rows: Sequence[PlanRow], request: RunRequest) -> dict[str, EvidenceText]:
-    """Return what each variant keeps of text, in the order of the plan.
+def _configurations(rows: Sequence[PlanRow], request: RunRequest) -> dict[str, Configuration]:
+    """Return one configuration of each variant, in the order of the plan. Those of its tasks keep the same text and use the same model.
 
     Raises:
         InputError: an option of the request needs text that a variant does not keep.
     """
-    texts = {row.configuration.variant: row.configuration.evidence for row in rows}
-    for text in texts.values():
-        require_compatible(text, operator=request.operator)
-    return texts
+    configurations = {row.configuration.variant: row.configuration for row in rows}
+    for configuration in configurations.values():
+        require_compatible(configuration.evidence, operator=request.operator)
+    return configurations
 
 
-def _new_run(request: RunRequest, variant: str, text: EvidenceText, meta: Mapping[str, Json], lab: Lab) -> RunDirectory:
+def _new_run(
+    request: RunRequest, configuration: Configuration, meta: Mapping[str, Json], lab: Lab
+) -> RunDirectory:
     """Create the run directory of a variant, after its part of the restricted store."""
     run_id = new_ulid()
     run_key = create_store(request.store, run_id)
+    model, text = configuration.value("model"), configuration.evidence
     run = RunDirectory.create(
         request.out,
         suite=request.suite,
-        variant=variant,
-        model=request.choices.model,
+        variant=configuration.variant,
+        model=None if model is None else str(model),
         meta={**meta, "run_id": run_id, "evidence": described(text, request.store, run_key)},
         redact=lab.models.redact,
     )
@@ -300,7 +304,7 @@ def resume_study(
     plan = plan_attempts(tasks, request)
     keys = {row.key for run in members for row in rows_of(run, plan)}
     rows = [row for row in plan if row.key in keys]
-    texts = _evidence_texts(rows, request)
+    configurations = _configurations(rows, request)
     with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
         # A key missing in this terminal must not use attempts up: their records would be final.
         remaining = [row for row, _ in remaining_rows(members, rows, again)]
@@ -316,10 +320,11 @@ def resume_study(
                     caps=_shared_caps(request),
                 )
             )
-            for variant in texts
+            for variant in configurations
         }
         for variant, run in runs.items():
-            run.evidence = evidence_terms(texts[variant], request.store, run.run_id, sealed_run_key(run.meta))
+            text = configurations[variant].evidence
+            run.evidence = evidence_terms(text, request.store, run.run_id, sealed_run_key(run.meta))
         study = Study(rows, lab, runs, request.seed, executor, observer, again, stopping)
         study.close_abandoned()
         if lab.models.capped:
@@ -358,7 +363,7 @@ def continue_study(
         InputError, SandboxUnavailable: an attempt cannot run here, or another process writes a run; nothing was written.
     """
     executor = open_executor(request.executor_options)
-    texts = _evidence_texts(rows, request)
+    configurations = _configurations(rows, request)
     tasks = list({row.task.id: row.task for row in rows}.values())
     with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
         existing = [RunDirectory.open(path) for path in paths.values()]
@@ -372,12 +377,13 @@ def continue_study(
             variant: stack.enter_context(
                 RunDirectory.open(paths[variant], writable=True, harness_version=version, redact=redact)
                 if variant in paths
-                else _new_run(request, variant, text, meta, lab)
+                else _new_run(request, configuration, meta, lab)
             )
-            for variant, text in texts.items()
+            for variant, configuration in configurations.items()
         }
         for variant, run in runs.items():
-            run.evidence = evidence_terms(texts[variant], request.store, run.run_id, sealed_run_key(run.meta))
+            text = configurations[variant].evidence
+            run.evidence = evidence_terms(text, request.store, run.run_id, sealed_run_key(run.meta))
         study = Study(rows, lab, runs, request.seed, executor, observer)
         study.close_abandoned()
         yield study
