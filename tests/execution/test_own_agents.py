@@ -42,14 +42,18 @@ def test_agents_without_a_model_leave_the_documented_files(ab: Ab, task: Path) -
     assert re.fullmatch(r"[0-9T:+-]+__tiny__scripted__none", run.name)
     for name in ("run.json", "attempts.jsonl", "events.jsonl", "report_summary.md"):
         assert (run / name).is_file(), name
+    assert (run / "report_summary.md").read_text().startswith("# 1 of 1 passed: contract rate 100.0%")
+    assert "NOT CLOSED" not in (run / "report_summary.md").read_text(), "the process that writes it closes the run"
     folder = attempt_folder(ran)
     assert folder == run / "tasks/answer"
+    assert (folder / "diffs/step_0001.patch").is_file()
+    logs = [f"logs/{step}_{stream}.txt" for step in ("setup", "failing", "passing") for stream in ("stdout", "stderr")]
     for name in (
-        *("task.yaml", "manifest.json", "events.jsonl", "agent/tool_calls.jsonl", "diffs/step_0001.patch"),
-        *("diffs/final.patch", "logs/failing_stdout.txt", "logs/failing_stderr.txt", "logs/passing_stdout.txt"),
-        *("logs/passing_stderr.txt", "meta/timings.json", "meta/environment.json", "meta/record.json"),
+        *("task.yaml", "manifest.json", "events.jsonl", "agent/conversation.jsonl", "agent/tool_calls.jsonl"),
+        *("diffs/final.patch", "meta/timings.json", "meta/environment.json", "meta/record.json", *logs),
     ):
-        assert (folder / name).is_file(), name
+        missing = [agent for agent, ran in results.items() if not (attempt_folder(ran) / name).is_file()]
+        assert not missing, name
     record = json.loads((run / "attempts.jsonl").read_text())
     assert re.fullmatch(r"[0-9A-HJKMNP-TV-Z]{26}", record["run_id"])
     assert re.search(r"(Z|[+-]\d\d:?\d\d)$", record["timestamps"]["started_at"])

@@ -69,6 +69,10 @@ class Run:
             return f"{line} [{counted}NOT SEALED{of_run.upper()}]"
         return f"{line} [NOT CLOSED{of_run.upper()}]" if self.seals and not self.seals.closed else line
 
+    def about_to_close(self) -> Run:
+        """Return the run as it is once its chain is closed. Only the process that closes it can know."""
+        return self if self.seals is None else replace(self, seals=replace(self.seals, closed=True))
+
     def mark_attempt(self, attempt_id: str, line: str) -> str:
         """Return the verdict of one attempt, preceded by how its record was altered."""
         alteration = self.alteration(attempt_id)

@@ -37,14 +37,14 @@ _LABEL = 80
 
 
 def write_summary(run: Path) -> Path:
-    """Write `report_summary.md` into the run directory, replacing an older one atomically.
+    """Write `report_summary.md` into the directory of a run that is about to be closed, replacing an older one atomically.
 
     Raises:
         InputError: `run` is not a run directory, or its records cannot be read.
         RecordError: the file cannot be written.
     """
     path = run / REPORT
-    write_atomic(path, as_markdown(summarise(open_run(run))).encode())
+    write_atomic(path, as_markdown(summarise(open_run(run).about_to_close())).encode())
     return path
 
 

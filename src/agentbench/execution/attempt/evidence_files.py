@@ -36,9 +36,8 @@ def write_evidence(
 ) -> ArtifactPaths:
     """Write the evidence files of an attempt. Return the paths that its record names."""
     folder.write("task.yaml", task.text)
-    if steps:
-        folder.write("logs/setup_stdout.txt", _setup_log(steps, "stdout"))
-        folder.write("logs/setup_stderr.txt", _setup_log(steps, "stderr"))
+    folder.write("logs/setup_stdout.txt", _setup_log(steps, "stdout"))
+    folder.write("logs/setup_stderr.txt", _setup_log(steps, "stderr"))
     failing = None
     if baseline is not None:
         failing = folder.write("logs/failing_stdout.txt", baseline.stdout)
@@ -70,13 +69,12 @@ def _write_environment(folder: AttemptFolder) -> None:
 def _write_conversation(folder: AttemptFolder, log: Path) -> None:
     events = read_events(log, types={LlmRequest.type, LlmResponse.type})
     first = next(events, None)
-    if first is None:
-        return
-    from agentbench.execution.attempt.conversation import conversation  # noqa: PLC0415 - a given patch has no conversation
+    lines = b""
+    if first is not None:
+        from agentbench.execution.attempt.conversation import conversation  # noqa: PLC0415 - a given patch has none
 
-    lines = conversation(chain([first], events), folder.blobs())
-    if lines:
-        folder.write_derived("agent/conversation.jsonl", lines)
+        lines = conversation(chain([first], events), folder.blobs())
+    folder.write_derived("agent/conversation.jsonl", lines)
 
 
 def _setup_log(steps: Sequence[SetupStep], stream: str) -> bytes:
@@ -107,8 +105,7 @@ def _from_events(folder: AttemptFolder, log: Path) -> str | None:
                 checks.add(step)
             case _:
                 pass
-    if calls:
-        folder.write_derived("agent/tool_calls.jsonl", b"".join(calls))
+    folder.write_derived("agent/tool_calls.jsonl", b"".join(calls))
     agent.write(folder, "agent")
     folder.write_derived(
         "meta/timings.json", json.dumps({"total_us": last - first, "checks_us": checks.timings}, indent=2)
