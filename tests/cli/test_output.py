@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from agentbench.cli import demo
 from agentbench.cli.output import called_as, print_result
 from agentbench.execution.study import StudyResult
 from tests.reports.runs import record, run_dir
@@ -34,6 +38,20 @@ def test_run_of_several_methods_ends_with_the_command_that_compares_them(
     assert capsys.readouterr().out.splitlines()[-1] == f"Compare: ab report paired {runs[0]} {runs[1]}"
     print_result(StudyResult(runs[:1]), as_json=False)
     assert "Compare:" not in capsys.readouterr().out
+
+
+def test_demo_with_json_writes_its_steps_to_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail")])
+
+    def steps(*_: object) -> tuple[StudyResult, int]:
+        click.echo("1. Validating tasks")
+        return StudyResult((run,)), 1
+
+    monkeypatch.setattr(demo, "_run_demo", steps)
+    ran = CliRunner().invoke(demo.command, ["--json"])
+    assert ran.exit_code == 1
+    assert ran.stderr == "1. Validating tasks\n"
+    assert [attempt["task_id"] for attempt in json.loads(ran.stdout)["attempts"]] == ["a", "b"]
 
 
 def test_commands_to_copy_name_the_program_that_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

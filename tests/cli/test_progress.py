@@ -85,9 +85,10 @@ def test_verdicts_are_coloured_on_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
     assert "\x1b[32m\x1b[1mPASS\x1b[0m" in terminal.getvalue()
 
 
-def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("variable", ["NO_COLOR", "CI"])
+def test_terminal_is_not_coloured_in_ci_or_on_request(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     terminal = open_terminal(monkeypatch)
-    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv(variable, "1")
     progress = Progress()
     progress.finished(row("two"), record("two"))
     progress.asked(Path("runs/a"), QUESTION)

@@ -149,6 +149,8 @@ def test_show_names_origins_and_hides_the_secret(user: Path, monkeypatch: pytest
         "notify-secret": ("set", "user", f"{user}:2"),
     }
     assert "do not show" not in shown + CliRunner().invoke(config, ["show"]).output
+    assert CliRunner().invoke(config, ["--json"]).output == shown
+    assert CliRunner().invoke(config, ["--json", "path"]).exit_code == 2
 
 
 def test_path_lists_both_files(user: Path) -> None:

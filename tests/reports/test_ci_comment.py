@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import tarfile
 from pathlib import Path
@@ -58,6 +59,10 @@ def test_gate_decides_first_line_and_exit_code(demo: Path) -> None:
     assert lines[0] == "<!-- agentbench: results -->"
     assert lines[2].startswith("### AgentBench: **GATE FAILS**: `max_drop:")
     assert "| `shelf-cents` | 100% | 0% |" in lines
+    code, document = ci("comment", demo / "demo-partial", *options, "--json")
+    assert code == 1
+    assert json.loads(document)["comment"] == text
+    assert json.loads(document)["gate"]["exit_code"] == 1
     code, text = ci(
         "comment", demo / "demo-reference", "--compare", demo / "demo-partial", "--gate", demo / "gate.yaml"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FILE, RUN_OR_BUNDLE, tasks_dir_option
+from agentbench.cli.options import FILE, RUN_OR_BUNDLE, json_option, tasks_dir_option
 
 if TYPE_CHECKING:
     from agentbench.reports.gate import GateVerdict
@@ -36,12 +36,16 @@ def command() -> None:
     "--key", default="results", show_default=True, help="Name of the comment; one with the same name is replaced."
 )
 @click.option("--out", type=FILE, help="File to write [default: stdout].")
-def comment_command(run: Path, *, compare: Path | None, gate_file: Path | None, key: str, out: Path | None) -> None:
+@json_option
+def comment_command(
+    run: Path, *, compare: Path | None, gate_file: Path | None, key: str, out: Path | None, as_json: bool
+) -> None:
     """Write a comment for a pull request: Markdown of at most 65,536 characters.
 
     Text of agents and tasks is escaped. The first line is a marker that names the comment. Exit code with --gate: 0 if it
     holds, 1 if it fails, 2 if it is undecided, also because the runs cannot be compared.
     """
+    import json
     import re
 
     from agentbench.reports.ci_comment import comment
@@ -54,10 +58,12 @@ def comment_command(run: Path, *, compare: Path | None, gate_file: Path | None, 
     opened = open_run(run)
     compared, gate = _compared(opened, compare, gate_file) if compare is not None else (None, None)
     text = comment(opened, compared, gate, key)
-    if out is None:
-        click.echo(text, nl=False)
-    else:
+    if out is not None:
         out.write_text(text, encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps({"comment": text, "gate": gate.as_json() if gate else None}, indent=2))
+    elif out is None:
+        click.echo(text, nl=False)
     if gate is not None and gate.exit_code:
         raise click.exceptions.Exit(gate.exit_code)
 

@@ -11,7 +11,7 @@ from agentbench.cli.options import json_option
 
 EPILOG = """\b
 Examples:
-  ab config show
+  ab config
   ab config show --json
   ab config path
 
@@ -26,9 +26,15 @@ Priority: command line, environment (AB_WORKERS, AB_OUT, …), agentbench.toml i
 """
 
 
-@click.group(epilog=EPILOG)
-def command() -> None:
-    """Show the configuration."""
+@click.group(epilog=EPILOG, invoke_without_command=True)
+@json_option
+@click.pass_context
+def command(context: click.Context, *, as_json: bool) -> None:
+    """Show the configuration. Without a command, the same as `ab config show`."""
+    if context.invoked_subcommand is None:
+        context.invoke(show_command, as_json=as_json)
+    elif as_json:
+        raise click.UsageError(f"--json: write it after {context.invoked_subcommand}.")
 
 
 @command.command("show", epilog=EPILOG)

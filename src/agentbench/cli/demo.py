@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import out_option, sandbox_option
+from agentbench.cli.options import json_option, out_option, sandbox_option
 from agentbench.cli.output import called_as
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from agentbench.contract.load import LoadedTask
     from agentbench.execution.config import Configuration
     from agentbench.execution.lab import Lab
+    from agentbench.execution.study import StudyResult
     from agentbench.record.schema import AttemptRecord
 
 EPILOG = """\b
@@ -45,8 +47,21 @@ TRICKS = {
 )
 @sandbox_option
 @out_option
-def command(*, workers: int, sandbox: str, out: Path) -> None:
+@json_option
+def command(*, workers: int, sandbox: str, out: Path, as_json: bool) -> None:
     """Validate six tasks, run three agents on them (one cheats), grade, compare and verify."""
+    from agentbench.cli.output import print_result
+
+    # With --json, stdout is only for the document.
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        result, code = _run_demo(workers, sandbox, out)
+    if as_json and result is not None:
+        print_result(result, as_json=True)
+    sys.exit(code)
+
+
+def _run_demo(workers: int, sandbox: str, out: Path) -> tuple[StudyResult | None, int]:
+    """Print every step as it happens. Return the result, if the tasks are valid, and the exit code."""
     from agentbench.cli.launch import run_rows
     from agentbench.contract.suite import load_suite
     from agentbench.execution.config import CliChoices
@@ -61,13 +76,13 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
             "1. Validating tasks: the baseline must fail and the reference must pass (once; `ab validate-tasks` repeats them)."
         )
         if not _validate(tasks, lab, workers):
-            sys.exit(1)
+            return None, 1
     _title(f"2. Running three agents on six tasks, each in a sandbox without network: {', '.join(METHODS)}.")
     request = RunRequest("demo", "", (), (), CliChoices(), workers=workers, sandbox=sandbox, out=out)
     rows = make_plan([(task, _methods(task)) for task in tasks])
     result = run_rows(rows, request, resumable=False)
     if result.exit_code:
-        sys.exit(result.exit_code)
+        return result, result.exit_code
     records = list(result.records())
     _title("3. Verdicts, each from a fresh sandbox that the agent never touched.")
     _matrix(tasks, records)
@@ -84,7 +99,7 @@ def command(*, workers: int, sandbox: str, out: Path) -> None:
     click.echo(f"  {_page(result.runs, runs['partial'], runs['reference'], out)}")
     cheated = any(record.result.passed for record in records if record.variant == "cheater")
     click.echo(f"\nDetails: {called_as()} show {runs['cheater']} --task toy-median")
-    sys.exit(1 if cheated or not ok else 0)
+    return result, int(cheated or not ok)
 
 
 def _title(text: str) -> None:

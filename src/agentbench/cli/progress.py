@@ -32,9 +32,10 @@ SHOWN_NODES = 4
 
 
 def colours_verdicts(stream: object) -> bool:
-    """Return whether output to this stream is coloured: only on a terminal, and not if NO_COLOR is set."""
+    """Return whether output to this stream is coloured: only on a terminal, and neither in CI nor if NO_COLOR is set."""
     isatty = getattr(stream, "isatty", None)
-    return bool(isatty and isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    plain = os.environ.get("NO_COLOR") or os.environ.get("CI") or os.environ.get("TERM") == "dumb"
+    return bool(isatty and isatty()) and not plain
 
 
 def clock(seconds: float) -> str:
