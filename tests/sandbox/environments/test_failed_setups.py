@@ -114,7 +114,7 @@ def test_setup_killed_from_outside_is_not_recorded(
     store = LayerStore(tmp_path)
     step = SetupStep("make", False, 137, 0.1, False, b"", b"")
     with store.building("prepared", "k"):
-        error = SetupFailed(f"setup command `make` failed ({reason}): ")
+        error = SetupFailed(f"setup command `make` failed ({reason})")
         FailedSetups(store, "prepared").record(setup_identity("k", plan, SPEC, []), [step], error)
     assert bool(store.failures()) is recorded
 

@@ -75,7 +75,7 @@ class SetupRun:
             raise SetupFailed(f"setup timed out after {self._plan.timeout_sec:g} s, in `{step.command}`")
         reason = "killed: out of memory" if done.oom else f"exit code {step.exit_code}"
         output = (step.stderr or step.stdout).decode("utf-8", "replace").strip()[-_SHOWN_CHARS:]
-        raise SetupFailed(f"setup command `{step.command}` failed ({reason}): {output}")
+        raise SetupFailed(f"setup command `{step.command}` failed ({reason})" + (f": {output}" if output else ""))
 
     def _redact(self, data: bytes) -> bytes:
         for value, placeholder in self._redactions:
