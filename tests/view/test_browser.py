@@ -310,6 +310,7 @@ def test_running_attempt_is_followed_until_a_row_is_chosen(view_page: ViewPage, 
             expect(page.get_by_text("The attempt has ended")).to_be_visible()
 
 
+@pytest.mark.req("A-11b")
 def test_explorer_sorts_and_leads_to_attempts_by_mouse(view_page: ViewPage, served: Served) -> None:
     page = view_page.go(served, "#/explorer")
     page.get_by_role("link", name="attempts of packer").click()
@@ -318,6 +319,7 @@ def test_explorer_sorts_and_leads_to_attempts_by_mouse(view_page: ViewPage, serv
     expect(page.locator("th[aria-sort=descending]")).to_contain_text("task")
     expect(page.locator("#table tbody tr").first).to_contain_text("t4")
     page.click("summary:has-text('Columns')")
+    expect(page.locator("#table thead")).to_contain_text("judge")
     page.get_by_label("judge", exact=True).uncheck()
     expect(page.locator("#table thead")).not_to_contain_text("judge")
     page.get_by_role("link", name="open").first.click()

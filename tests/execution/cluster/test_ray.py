@@ -27,7 +27,7 @@ from tests.execution.test_stopping import RULE, RUN, TASKS, prepare
 from tests.execution.test_vault import TOKEN
 from tests.sandbox.conftest import remove_images, require_docker
 
-pytestmark = [pytest.mark.slow, pytest.mark.end_to_end, pytest.mark.req("R-14a"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.end_to_end, pytest.mark.req("R-14b"), pytest.mark.timeout(600)]
 
 KEY = "sk-cluster-" + "k" * 30
 HIDDEN = "the hidden expectation of task"

@@ -21,7 +21,7 @@ from tests.execution.cluster.conftest import RayAb, driver
 from tests.execution.cluster.ray_nodes import Cluster, require_cluster, start_cluster
 from tests.execution.tasks import ASKS, make_suite
 
-pytestmark = [pytest.mark.slow, pytest.mark.end_to_end, pytest.mark.req("R-14a"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.end_to_end, pytest.mark.req("R-14b"), pytest.mark.timeout(900)]
 
 FAULTY = ("killed", "frozen", "cut", "full", "broken")
 
