@@ -252,7 +252,7 @@ def test_patcher_without_a_diff_is_reported_to_the_router(sandboxes: ProjectSand
     assert done.ended.code is STOPPED
 
 
-@pytest.mark.req("R-15")
+@pytest.mark.req("U-03")
 @pytest.mark.parametrize("agent, count", [("llm_v0", 1), ("context_packer", 1), ("subagents", 4)])
 def test_prompt_version_has_name_and_digest(
     sandboxes: ProjectSandboxes, tmp_path: Path, agent: str, count: int

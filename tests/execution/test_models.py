@@ -208,7 +208,7 @@ def test_recording_without_the_attempt_is_rejected(ab: Ab, task: Path, tmp_path:
     assert "has no recorded attempt at task other" in refused.stderr
 
 
-@pytest.mark.req("R-15", "T-06")
+@pytest.mark.req("T-06")
 def test_missing_api_key_is_named_before_the_run(ab: Ab, task: Path, tmp_path: Path) -> None:
     refused = with_model(ab, task, "openrouter:some/model")
     assert refused.code == 2

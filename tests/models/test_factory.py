@@ -29,7 +29,7 @@ PRICE_EXAMPLE = Path(__file__).parents[2] / "configs/prices/example.csv"
 # --- which model -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("T-06", "R-15")
+@pytest.mark.req("T-06")
 @pytest.mark.parametrize(
     "text, expected",
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from agentbench.core.errors import InputError
-from agentbench.execution.config import Configuration
+from agentbench.execution.config import Configuration, Setting
 from agentbench.execution.plan import PlanRow
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Account, Amount, Caps, Ledger
@@ -131,14 +131,28 @@ class Models:
         )
         return self.factory.metered_model(choice, params)
 
+    def with_sampling(self, row: PlanRow) -> PlanRow:
+        """Return the row with the sampling settings of its model's preset, or the defaults, where no other source gives one.
+
+        For agents that use the model of `chat`: programs send settings of their own.
+        """
+        choice = self.agent_choice(row)
+        if choice is None:
+            return row
+        given = row.configuration.settings
+        preset = self.presets.models[choice.preset].model_fields_set if choice.preset else frozenset[str]()
+        added = {
+            name: Setting(value, "preset" if name in preset else "default")
+            for name, value in choice.sampling.model_dump().items()
+            if name not in given or given[name].value is None
+        }
+        return replace(row, configuration=replace(row.configuration, settings={**given, **added}))
+
     def chat(self, metered_model: MeteredModel, row: PlanRow) -> ChatModel:
         """Return the model for a built-in agent, with the sampling settings and the seed of the attempt."""
-        choice = self.agent_choice(row)
-        sampling = Sampling() if choice is None else choice.sampling
-        given = {name: row.configuration.value(name) for name in Sampling.model_fields}
-        update = {name: value for name, value in given.items() if value is not None}
+        sampling = Sampling.model_validate({name: row.configuration.value(name) for name in Sampling.model_fields})
         seed = row.seed if row.configuration.value("send_seed") else None
-        return self.factory.model(metered_model, sampling.model_copy(update=update), seed=seed)
+        return self.factory.model(metered_model, sampling, seed=seed)
 
     def choose(self, text: str, row: PlanRow, option: str = MODEL) -> ModelChoice:
         """Parse the value of `--model` (or of another option).

@@ -61,9 +61,12 @@ class AgentAttempt(Attempt):
         if spent is not None:
             raise TotalBudgetSpent(f"not started: {spent.message}")
         self.metered_model = self.lab.models.metered_model(self.row, self.account, self.log, self.blobs)
-        model = None if self.metered_model is None else self.lab.models.chat(self.metered_model, self.row)
+        sampled = self.lab.models.with_sampling(self.row)
+        model = None if self.metered_model is None else self.lab.models.chat(self.metered_model, sampled)
         setup = agent_setup(self.row, model)
         self.agent = agent = make_agent(configuration.agent, setup)
+        if agent.observability is Observability.TOOLS:
+            self.row = sampled
         if self.row.task.task.turns:
             require_multi_turn(agent)
         prepared = prepare(self)
