@@ -38,7 +38,8 @@ def probe_cluster(address: str) -> list[ProbedNode]:
     """Probe all nodes at the same time.
 
     Raises:
-        InputError: Ray is not installed, or there is no cluster at the address.
+        InputError: Ray is not installed, or the address is malformed.
+        HarnessError: no cluster answers there.
     """
     require_ray()
     cluster, store = RayCluster(address), ContentStore()

@@ -79,8 +79,8 @@ class RayExecutor:
         """Start the nodes and ask them about every task.
 
         Raises:
-            InputError: there is no cluster.
-            SandboxUnavailable: no node can run a task.
+            InputError: the address of the cluster is malformed.
+            HarnessError: no cluster answers, or no node can run a task.
         """
         tasks = {self._demand(row.task).key: row.task for row in rows}
         demands = [self._demand(task) for task in tasks.values()]

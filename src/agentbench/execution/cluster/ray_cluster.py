@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentbench.core.errors import HarnessError, InputError
+from agentbench.core.errors import AgentBenchError, HarnessError, InputError
 from agentbench.execution.cluster.node import Node
 
 READY_SEC = 120.0
@@ -55,7 +55,8 @@ class RayCluster:
     def __init__(self, address: str) -> None:
         """
         Raises:
-            InputError: there is no cluster at the address.
+            InputError: the address is malformed.
+            HarnessError: no cluster answers there.
         """
         _require_listener(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -77,7 +78,8 @@ class RayCluster:
             )
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise _no_cluster(address, why) from error
+            kind = InputError if isinstance(error, ValueError) else HarnessError
+            raise _no_cluster(address, why, kind) from error
         finally:
             # Ray replaces handlers of signals, which `ab` needs to end running attempts in order.
             if threading.current_thread() is threading.main_thread():
@@ -163,7 +165,7 @@ def _require_listener(address: str) -> None:
     """Reject an address where nothing listens: Ray itself tries for minutes.
 
     Raises:
-        InputError: nothing listens there.
+        HarnessError: nothing listens there.
     """
     host, _, port = address.rpartition(":")
     if not port.isdecimal():
@@ -174,9 +176,9 @@ def _require_listener(address: str) -> None:
         raise _no_cluster(address, str(error)) from error
 
 
-def _no_cluster(address: str, why: str) -> InputError:
+def _no_cluster(address: str, why: str, kind: type[AgentBenchError] = HarnessError) -> AgentBenchError:
     remedy = "start one with `ray start --head`, run this command on one of its nodes, or correct --ray-address"
-    return InputError(f"cannot connect to a Ray cluster at '{address}': {why}", remedy=remedy)
+    return kind(f"cannot connect to a Ray cluster at '{address}': {why}", remedy=remedy)
 
 
 def _own_address(address: str) -> dict[str, str]:
