@@ -17,7 +17,7 @@ from agentbench.pilot.design.methods import method_digest
 from agentbench.pilot.design.pilot_design import PilotDesign, prices_file
 from agentbench.pilot.design.pilot_file import PilotFile
 from agentbench.pilot.design.sample import task_identities
-from agentbench.pilot.folder import FROZEN, REGISTRATION, REGISTRATIONS, json_text, read_text, write_text
+from agentbench.pilot.folder import FROZEN, REGISTRATION, REGISTRATIONS, REMOVALS, json_text, read_text, write_text
 from agentbench.pilot.registration.registration import (
     SCHEMA_VERSION,
     FrozenContent,
@@ -85,6 +85,8 @@ def register(
     write_text(copy / REGISTRATION, text)
     if key is not None:
         sign_registration(copy, key)
+    if not (design.folder / REMOVALS).exists():
+        write_text(design.folder / REMOVALS, "")
     write_text(design.folder / REGISTRATION, text)
     return registration
 
