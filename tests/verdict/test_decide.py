@@ -151,7 +151,7 @@ def test_each_gate_explains_its_outcome() -> None:
     assert decided.gates[Gate.G4].why == "runner.internals: touches the runner"
 
 
-@pytest.mark.req("G-03a")
+@pytest.mark.req("C-07", "G-03a")
 def test_build_gate_without_commands_is_a_declared_no_op() -> None:
     gate = verdict(graded(checked())).gates[Gate.G2]
     assert gate.passed

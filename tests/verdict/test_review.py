@@ -45,12 +45,22 @@ def test_violations_undecided_checks_and_pipeline_files_need_review() -> None:
     assert "src/a.py" not in why
 
 
-@pytest.mark.req("G-17a")
-@pytest.mark.parametrize("signal", [scored("FAIL"), judged("FAIL")], ids=["scorers", "judge"])
-def test_disagreeing_scorer_or_judge_needs_review_and_changes_nothing(signal: ScorerResult | JudgeResult) -> None:
-    decided = verdict(graded(checked(), signal))
-    assert decided.passed
-    assert decided.needs_review
+@pytest.mark.req("G-13", "G-17a")
+@pytest.mark.parametrize(
+    "outcome, signal, reason",
+    [
+        (Outcome.PASS, scored("FAIL"), "scorers say FAIL, the gates say PASS"),
+        (Outcome.FAIL, scored("PASS"), "scorers say PASS, the gates say FAIL"),
+        (Outcome.PASS, judged("FAIL"), "the judge says FAIL, the gates say PASS"),
+        (Outcome.FAIL, judged("PASS"), "the judge says PASS, the gates say FAIL"),
+    ],
+)
+def test_disagreeing_scorer_or_judge_needs_review_and_changes_nothing(
+    outcome: Outcome, signal: ScorerResult | JudgeResult, reason: str
+) -> None:
+    decided = verdict(graded(checked(outcome), signal))
+    assert decided.passed is (outcome is Outcome.PASS)
+    assert decided.review == (reason,)
 
 
 @pytest.mark.req("G-17a")

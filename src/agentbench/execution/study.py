@@ -263,9 +263,7 @@ def _configurations(rows: Sequence[PlanRow], request: RunRequest) -> dict[str, C
     return configurations
 
 
-def _new_run(
-    request: RunRequest, configuration: Configuration, meta: Mapping[str, Json], lab: Lab
-) -> RunDirectory:
+def _new_run(request: RunRequest, configuration: Configuration, meta: Mapping[str, Json], lab: Lab) -> RunDirectory:
     """Create the run directory of a variant, after its part of the restricted store."""
     run_id = new_ulid()
     run_key = create_store(request.store, run_id)
