@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.acceptance.validation import TaskValidation
 from agentbench.contract.load import load_task
+from agentbench.core.errors import Interrupted
+from agentbench.execution import validation
+from agentbench.execution.lab import Lab
 from agentbench.execution.task_results import keep_result, kept_result
 from tests.execution.tasks import make_task
 
@@ -40,3 +44,20 @@ def test_result_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "task-results").write_text("a file")
     keep_result(tmp_path, task, "audit", {"sound": True})
     assert kept_result(tmp_path, task, "audit") is None
+
+
+def test_interrupted_validation_has_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sandboxes that Ctrl-C closed look like an invalid task."""
+    task = load_task(make_task(tmp_path / "task") / "task.yaml")
+    printed: list[str] = []
+    kept: list[TaskValidation] = []
+
+    def validate(*_: object) -> TaskValidation:
+        lab.cancel()
+        return TaskValidation(task.id, False, "error", "none", (), "the sandbox backend is closed")
+
+    monkeypatch.setattr(validation, "_validate", validate)
+    with Lab(state=tmp_path / "state") as lab, pytest.raises(Interrupted):
+        validation.validate_suite([task], lab, repeats=1, workers=1, report=printed.append, keep=kept.append)
+    assert (printed, kept) == ([], [])
+    assert kept_result(lab.state, task, "validation") is None

@@ -15,7 +15,7 @@ from agentbench.contract.lock import Lock, LockedImage, LockedSource, submodule_
 from agentbench.contract.make_lock import Resolution, lockfiles, make_lock
 from agentbench.contract.problem import dotted
 from agentbench.contract.scorers import missing_unmodified_paths, unmodified_paths
-from agentbench.core.errors import InputError, TaskError
+from agentbench.core.errors import InputError, Interrupted, TaskError
 from agentbench.core.threads import threads
 from agentbench.execution.lab import Lab, PreparedTask
 from agentbench.execution.task_results import keep_result
@@ -36,12 +36,15 @@ def validate_suite(
 
     Raises:
         SandboxError: the harness failed.
+        Interrupted: the lab was cancelled. The tasks that were running then have no result.
     """
     done: list[str] = []
 
     def validate_and_report(task: LoadedTask) -> TaskValidation:
         """Report each result at once, so that an interrupted validation has shown what it found."""
         validation = dataclasses.replace(_validate(task, lab, repeats, report), unpinned=why_not_pinned(task))
+        if lab.cancelled.is_set():  # closed sandboxes look like errors of the task
+            raise Interrupted("interrupted")
         keep_result(lab.state, task, "validation", dataclasses.asdict(validation))
         done.append(task.id)
         keep(validation)
