@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gzip
 import zlib
 
 import pytest
@@ -339,3 +340,20 @@ def test_damaged_patch_raises_only_patch_invalid(data: st.DataObject) -> None:
     base = MemoryTree({b"f": b"a\n", b"g": b"x\n", b"e": FileWrite(b"e", symlink=b"f")})
     with contextlib.suppress(PatchInvalid):
         plan_writes(parse(bytes(damaged)), base)
+
+
+def test_byte_order_mark_is_skipped() -> None:
+    assert parse(b"\xef\xbb\xbf" + MODIFY) == parse(MODIFY)
+
+
+@pytest.mark.parametrize(
+    "patch, message",
+    [
+        (MODIFY.decode().encode("utf-16"), "UTF-16"),
+        (gzip.compress(MODIFY), "gzip"),
+        (b"hello\n", "contains no diff"),
+    ],
+)
+def test_files_that_are_no_diff_are_described(patch: bytes, message: str) -> None:
+    with pytest.raises(PatchInvalid, match=message):
+        parse(patch)

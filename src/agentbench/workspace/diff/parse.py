@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 
@@ -38,6 +39,7 @@ def parse(patch: bytes, limits: PatchLimits | None = None) -> tuple[FilePatch, .
         PatchInvalid: a part of the patch cannot be parsed or is not allowed.
     """
     limits = limits or PatchLimits()
+    patch = patch.removeprefix(codecs.BOM_UTF8)
     if len(patch) > limits.patch_bytes:
         raise PatchInvalid(f"the patch has {len(patch)} bytes, the limit is {limits.patch_bytes}")
     if patch.count(b"\n") > limits.lines:
@@ -50,9 +52,19 @@ def parse(patch: bytes, limits: PatchLimits | None = None) -> tuple[FilePatch, .
             raise PatchInvalid(f"the patch changes more than {limits.files} files")
         _check(file_patch)
     if not patches and patch.strip():
-        raise PatchInvalid("the patch contains no diff", remedy="provide a unified or git diff")
+        problem, remedy = _no_diff(patch)
+        raise PatchInvalid(problem, remedy=remedy)
     _check_duplicates(patches)
     return tuple(patches)
+
+
+def _no_diff(patch: bytes) -> tuple[str, str]:
+    """Say why nothing in a patch was recognised, and the remedy."""
+    if patch.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "the patch is UTF-16 text", "save it as UTF-8; in PowerShell: git diff --output=FILE"
+    if patch.startswith(b"\x1f\x8b"):
+        return "the patch is compressed with gzip", "decompress it"
+    return "the patch contains no diff", "provide a unified or git diff"
 
 
 class _Reader:
