@@ -106,3 +106,18 @@ def test_text_of_documentation_is_not_code() -> None:
     source = b"def test_it():\n    assert kind(1) == 'unsigned-long'\n"
     fix = patch_of("it returns 'unsigned-long'", path="README.md")
     assert find_demands({"tests/test_a.py": source}, ["tests/test_a.py::test_it"], fix, known) == ()
+
+
+def test_text_that_the_base_repository_contains_is_no_demand() -> None:
+    test = "assert f\"Invalid '{key}' value\" in captured.err\n"
+    fix = "raise Bad(f\"Invalid 'validate' value in {path}\")\n"
+    base = "raise Bad(f\"Invalid 'wrap' value in {path}\")\n"
+    assert demands(test, fix, base=base) == []
+    assert demands(test, fix) != []
+
+
+def test_parts_of_an_f_string_are_one_demand() -> None:
+    (demand,) = demands(
+        "assert f'Cannot read {name} as text' in captured.err\n", "warn(f'Cannot read {name} as text')\n"
+    )
+    assert demand.wanted == "'Cannot read ' and ' as text'"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agentbench.core.python_syntax import parse_or_none
@@ -68,7 +68,16 @@ def find_demands(
     for path, function in _required_functions(hidden, required):
         for demand in _demands_of(path, function, added, known):
             found.setdefault(demand.wanted, demand)
-    return tuple(found.values())
+    return tuple(_joined(found.values()))
+
+
+def _joined(demands: Iterable[Demand]) -> Iterator[Demand]:
+    """Join demands of one comparison, such as the fixed parts of an f-string: they would suggest the same sentence twice."""
+    groups: dict[tuple[Kind, str, str], list[Demand]] = {}
+    for demand in demands:
+        groups.setdefault((demand.kind, demand.place, demand.suggestion), []).append(demand)
+    for group in groups.values():
+        yield replace(group[0], wanted=" and ".join(demand.wanted for demand in group))
 
 
 # --- what the tests demand ------------------------------------------------------------------------------------------
@@ -177,8 +186,10 @@ def _used_constants(path: str, function: ast.AST, added: _Constants, known: Know
 
 def _is_known(text: str, added: _Constants, known: KnownTexts) -> bool:
     """Return whether a solver can read a text, or every part of it that the fix adds."""
-    return _contains(known.statement, text) or all(
-        _contains(known.statement, part) or part in known.base for part in added.parts_of(text)
+    return (
+        _contains(known.statement, text)
+        or text in known.base
+        or all(_contains(known.statement, part) or part in known.base for part in added.parts_of(text))
     )
 
 
