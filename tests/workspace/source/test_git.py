@@ -13,7 +13,7 @@ from agentbench.contract.lock import LockedSource
 from agentbench.core.errors import SourceError, WorkspaceError
 from agentbench.core.package_settings import without_credentials
 from agentbench.workspace.source.host_git import HostGit
-from agentbench.workspace.source.location import resolve_submodule_url, resolve_url
+from agentbench.workspace.source.location import require_repository, resolve_submodule_url, resolve_url
 from agentbench.workspace.source.mirror import Mirrors
 from agentbench.workspace.source.snapshot import Snapshot
 from agentbench.workspace.source.store import Store
@@ -145,7 +145,7 @@ class TestCommits:
 
     def test_unreachable_repository_is_reported_and_leaves_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "origin").mkdir()
-        with pytest.raises(SourceError, match="cannot fetch"):
+        with pytest.raises(SourceError, match="is not a git repository"):
             materialize(tmp_path, "a" * 40)
         with pytest.raises(SourceError, match="cannot fetch"):
             materialize(tmp_path, "a" * 40, url="http://127.0.0.1:9/x.git")
@@ -465,3 +465,19 @@ class TestHostileOrigin:
             assert mirror.git_dir.is_relative_to(tmp_path / "cache")
             assert not (mirror.git_dir / "hooks").exists()
             assert not git(mirror.git_dir, "config", "--get-regexp", "remote.*", check=False)
+
+
+def test_local_paths_without_a_repository_are_explained(tmp_path: Path, origin: Path) -> None:
+    for folder in (origin / "sub", tmp_path / "plain"):
+        folder.mkdir()
+    for path, problem in (
+        (tmp_path / "nowhere", "does not exist"),
+        (tmp_path / "plain", "is not a git repository"),
+        (origin / "f", "is not a git repository"),
+        (origin / "sub", f"is a folder in the repository {origin}"),
+    ):
+        with pytest.raises(SourceError) as raised:
+            require_repository(str(path))
+        assert raised.value.message == f"{path} {problem}"
+    require_repository(str(origin))
+    require_repository("https://example.org/a.git")

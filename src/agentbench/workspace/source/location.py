@@ -36,6 +36,23 @@ def is_local(url: str) -> bool:
     return url.startswith(("/", "file://"))
 
 
+def require_repository(url: str) -> None:
+    """Explain why a local path from which nothing could be fetched is no repository, if that is the reason.
+
+    Raises:
+        SourceError: there is nothing, or no repository, at the path.
+    """
+    path = Path(url)
+    if not url.startswith("/") or (path / ".git").exists() or (path / "objects").is_dir():
+        return
+    if not path.exists():
+        raise SourceError(f"{url} does not exist", remedy="check `repo.url`")
+    root = next((parent for parent in path.parents if (parent / ".git").exists()), None)
+    if path.is_dir() and root is not None:
+        raise SourceError(f"{url} is a folder in the repository {root}", remedy=f"give the repository: {root}")
+    raise SourceError(f"{url} is not a git repository", remedy="check `repo.url`")
+
+
 def resolve_submodule_url(parent: str, url: str) -> str:
     """Resolve the URL of a submodule, which may be relative to the URL of its parent repository.
 

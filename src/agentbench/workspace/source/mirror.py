@@ -11,6 +11,7 @@ from pathlib import Path
 from agentbench.core.errors import SourceError, WorkspaceError
 from agentbench.core.package_settings import without_credentials
 from agentbench.workspace.source.host_git import HostGit, error_text
+from agentbench.workspace.source.location import require_repository
 from agentbench.workspace.source.store import Store, as_workspace_error, make_folder, publish, remove_tree
 
 FULL_ID = re.compile(r"[0-9a-f]{40}")
@@ -177,6 +178,7 @@ class Mirrors:
             (fresh / "info" / "attributes").write_text(_RAW, encoding="utf-8")
             problem = Mirror(self._git, fresh, url).fetch(*_REFS)
             if problem is not None:
+                require_repository(url)
                 raise SourceError(
                     f"cannot fetch the repository {without_credentials(url)}: {problem}",
                     remedy="check `repo.url`, the network, and that the repository needs no password",
