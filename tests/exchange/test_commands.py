@@ -60,3 +60,10 @@ def test_unknown_format_is_refused(run: Path, tmp_path: Path) -> None:
     done = export(run, "--format", "pdf", "--out", tmp_path / "x")
     assert isinstance(done.exception, InputError)
     assert "unknown format 'pdf'" in done.exception.message
+    assert "bundle, " in done.exception.remedy
+
+
+def test_address_without_scheme_is_refused(run: Path, tmp_path: Path) -> None:
+    done = export(run, "--format", "otel", "--out", "localhost:4318/v1/traces")
+    assert isinstance(done.exception, InputError)
+    assert done.exception.message == "--out localhost:4318/v1/traces is an address without a scheme"

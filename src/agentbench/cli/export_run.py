@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import click
@@ -54,6 +55,10 @@ def command(run: Path, *, out: str, form: str, public: bool, key: str, allow_fin
     if public and form != BUNDLE:
         raise click.UsageError("--public needs --format bundle.")
     is_address = out.startswith(("http://", "https://"))
+    if re.fullmatch(r"[\w.-]+:\d+(/.*)?", out) and not Path(out).exists():
+        raise InputError(
+            f"--out {out} is an address without a scheme", remedy=f"write http://{out}, or ./{out} for a file"
+        )
     if not is_address and Path(out).resolve().is_relative_to(run.resolve()):
         raise InputError(f"--out {out} is inside the run", remedy="write the export somewhere else")
     if form == BUNDLE:
@@ -72,7 +77,7 @@ def _export(run: Path, out: str, form: str, *, as_json: bool) -> None:
     if OTHER_EXPORTERS.has(form):
         _export_with_plugin(run, Path(out), form, as_json=as_json)
         return
-    written = find_exporter(form).write(source, out)
+    written = find_exporter(form, (BUNDLE, *OTHER_EXPORTERS.names())).write(source, out)
     for note in written.notes:
         click.echo(note, err=True)
     if as_json:

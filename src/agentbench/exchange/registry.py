@@ -7,7 +7,7 @@ those who use the format.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -124,15 +124,17 @@ def importers() -> Mapping[str, ResultImporter]:
     return {importer.name: importer for importer in _IMPORTERS}
 
 
-def find_exporter(name: str) -> RunExporter:
-    """
+def find_exporter(name: str, others: Iterable[str] = ()) -> RunExporter:
+    """Return the exporter with this name. `others` are names that the caller handles, for the message.
+
     Raises:
         InputError: no such format.
     """
     known = exporters()
     if name not in known:
-        msg = f"unknown format '{name}'{did_you_mean(name, list(known))}"
-        raise InputError(msg, remedy=f"available formats: {', '.join(known)}")
+        names = [*others, *known]
+        msg = f"unknown format '{name}'{did_you_mean(name, names)}"
+        raise InputError(msg, remedy=f"available formats: {', '.join(names)}")
     return known[name]
 
 

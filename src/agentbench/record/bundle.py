@@ -144,7 +144,8 @@ def _unpack(path: Path, folder: Path) -> Path:
     except _Refused as error:
         raise InputError(f"{path} is not a safe bundle: {error}") from None
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError, OverflowError) as error:
-        raise InputError(f"{path} is a damaged bundle: {error}") from None
+        truncated = isinstance(error, tarfile.ReadError) and "empty" in str(error)
+        raise InputError(f"{path} is a damaged bundle: {'it is cut off' if truncated else error}") from None
     except OSError as error:
         raise RecordError.of("unpack", path, error) from error
     runs = [entry for entry in folder.iterdir() if (entry / RUN_JSON).is_file()]
