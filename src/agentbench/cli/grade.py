@@ -97,6 +97,8 @@ def command(
         if len(tasks) != 1:
             raise InputError(f"--patch needs exactly one task, got {len(tasks)}; use --predictions for several")
         wanted = [_read(tasks[0].id, patch_file)]
+        if not wanted[0].patch.strip():
+            click.echo("warning: the patch is empty, so the base repository is graded", err=True)
     request = RunRequest(
         suite=selected.suite,
         tasks_dir="" if selected.paths else str(selected.tasks_dir.absolute()),
