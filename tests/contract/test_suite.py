@@ -81,6 +81,13 @@ def test_path_is_not_a_suite_name(tmp_path: Path, name: str) -> None:
     assert "invalid suite name" in rejection(name, tmp_path / "y").message
 
 
+def test_remedy_for_a_wrong_suite_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "my tasks", "x", "a")
+    monkeypatch.chdir(tmp_path)
+    assert rejection("my tasks/x", tmp_path).remedy == "use --tasks-dir 'my tasks' --suite x"
+    assert "rename the folder" in rejection("my tasks", tmp_path).remedy
+
+
 def test_empty_folder_is_not_a_suite(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
     assert "no suite `dev`" in rejection("dev", tmp_path).message

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from agentbench.core.text import printable, without_terminal_codes
+from agentbench.core.text import printable, shell_quoted, without_terminal_codes
 
 
 @pytest.mark.parametrize(
@@ -25,3 +27,8 @@ def test_terminal_codes_are_removed(text: str, shown: str) -> None:
 
 def test_other_control_characters_are_escaped() -> None:
     assert printable("a\x07b\u202ec") == "a\\x07b\\u202ec"
+
+
+def test_paths_in_commands_can_be_pasted() -> None:
+    assert shell_quoted(Path("runs/it's 1")) == "'runs/it'\"'\"'s 1'"
+    assert shell_quoted("runs/a_1+0000") == "runs/a_1+0000"

@@ -11,6 +11,7 @@ import click
 
 from agentbench.cli.options import json_option, out_option, sandbox_option
 from agentbench.cli.output import called_as
+from agentbench.core.text import shell_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +99,7 @@ def _run_demo(workers: int, sandbox: str, out: Path) -> tuple[StudyResult | None
     _title("7. HTML report, opens in a browser without network.")
     click.echo(f"  {_page(result.runs, runs['partial'], runs['reference'], out)}")
     cheated = any(record.result.passed for record in records if record.variant == "cheater")
-    click.echo(f"\nDetails: {called_as()} show {runs['cheater']} --task toy-median")
+    click.echo(f"\nDetails: {called_as()} show {shell_quoted(runs['cheater'])} --task toy-median")
     return result, int(cheated or not ok)
 
 
@@ -173,7 +174,7 @@ def _compare(a: Path, b: Path) -> None:
         click.echo(f"    - {note}")
     for flip in report.flips:
         click.echo(printable(f"    {flip.task}: {'; '.join(flip.headlines_a)} → {'; '.join(flip.headlines_b)}"))
-    click.echo(f"    Details: {called_as()} report paired --run-a {a} --run-b {b}")
+    click.echo(f"    Details: {called_as()} report paired {shell_quoted(a)} {shell_quoted(b)}")
 
 
 def _page(runs: Sequence[Path], a: Path, b: Path, out: Path) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from agentbench.cli.options import json_option
+from agentbench.core.text import shell_quoted
 
 EPILOG = """\b
 Examples:
@@ -31,8 +32,8 @@ def command(folder: Path, *, as_json: bool) -> None:
         return
     click.echo(f"Created suite {suite} with task {loaded.task.id}: {folder / loaded.folder.name / 'task.yaml'}")
     parent = folder.parent
-    where = "" if parent == Path("tasks") else f" --tasks-dir {parent}"
+    where = "" if parent == Path("tasks") else f" --tasks-dir {shell_quoted(parent)}"
     click.echo("Next:", err=True)
-    click.echo(f"  ab task check {folder}", err=True)
+    click.echo(f"  ab task check {shell_quoted(folder)}", err=True)
     click.echo(f"  ab validate-tasks --suite {suite}{where}", err=True)
     click.echo(f"  ab run --suite {suite}{where} --agent reference", err=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +11,7 @@ import click
 
 from agentbench.cli.options import RUN, json_option, out_option
 from agentbench.cli.output import called_as
+from agentbench.core.text import shell_quoted
 
 if TYPE_CHECKING:
     from agentbench.execution.operator import PendingQuestion
@@ -60,7 +60,7 @@ def list_questions(run: Path | None, out: Path, *, as_json: bool) -> None:
         click.echo(printable(f"    {question.detail}"))
         for line in question.call.splitlines():
             click.echo(f"    | {printable(line)}")
-        answer = f"{called_as()} operator decide {shlex.quote(str(path))} --question {question.id}"
+        answer = f"{called_as()} operator decide {shell_quoted(path)} --question {question.id}"
         click.echo(f"    until {question.deadline_at}, type one of:")
         click.echo(f"    {answer} --continue --reason 'why it may go on'")
         click.echo(f"    {answer} --stop --reason 'why it must not'")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agentbench.core.text import shell_quoted
+
 if TYPE_CHECKING:
     from agentbench.execution.study import StudyResult
     from agentbench.record.schema import AttemptRecord
@@ -43,7 +45,7 @@ def print_result(result: StudyResult, *, as_json: bool) -> None:
     if result.stop_reason:
         click.echo(printable(result.stop_reason))
     for path in result.runs:
-        click.echo(f"Details: ab show {path}")
+        click.echo(f"Details: ab show {shell_quoted(path)}")
     if len(result.runs) > 1:
         verb = "paired" if len(result.runs) == 2 else "compare"
         click.echo(f"Compare: ab report {verb} {shlex.join(map(str, result.runs))}")
@@ -51,7 +53,7 @@ def print_result(result: StudyResult, *, as_json: bool) -> None:
 
 def print_resume_command(path: Path, options: str = "") -> None:
     """Print the command that continues an interrupted run."""
-    click.echo(f"To continue: {called_as()} run --resume {shlex.quote(str(path))} {options}".rstrip(), err=True)
+    click.echo(f"To continue: {called_as()} run --resume {shell_quoted(path)} {options}".rstrip(), err=True)
 
 
 def print_unfinished(path: Path, records: Sequence[AttemptRecord]) -> None:

@@ -9,6 +9,7 @@ import click
 
 from agentbench.cli.options import FOLDER, format_option, json_option, tasks_dir_option
 from agentbench.cli.pilot_run import run_command
+from agentbench.core.text import shell_quoted
 
 EPILOG = """\b
 Examples:
@@ -88,7 +89,7 @@ def init_command(
     for name in suites:
         suite_folder(name, tasks_dir)
     path = new_pilot(folder, NewPilot(suites, methods, tasks_dir, strata))
-    click.echo(f"{path}: edit it, then run `ab pilot plan {folder}`")
+    click.echo(f"{path}: edit it, then run `ab pilot plan {shell_quoted(folder)}`")
 
 
 @command.command("plan", epilog=PLAN_EPILOG)
@@ -129,7 +130,7 @@ def plan_command(folder: Path, *, as_json: bool) -> None:
     click.echo(f"Projected cost (a model, not spending): {projection.total:.4g} of the budget of {total:g}")
     if projection.total > total:
         click.echo("warning: the projected cost exceeds the total budget, which would stop the pilot", err=True)
-    click.echo(f"Next: ab pilot freeze {folder}")
+    click.echo(f"Next: ab pilot freeze {shell_quoted(folder)}")
 
 
 @command.command("freeze", epilog=FREEZE_EPILOG)
@@ -159,7 +160,7 @@ def freeze_command(folder: Path, *, amend: bool, reason: str, key: str | None, a
     click.echo(f"  {frozen}, harness {registration.harness_version}")
     if signer is not None:
         click.echo(f"  signed with {signer.public.name} ({signer.public.key_id})")
-    click.echo(f"Next: ab pilot run {folder}")
+    click.echo(f"Next: ab pilot run {shell_quoted(folder)}")
 
 
 command.add_command(run_command)

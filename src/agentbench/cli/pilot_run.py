@@ -11,6 +11,7 @@ import click
 
 from agentbench.cli.notify import announcer, notify_option
 from agentbench.cli.options import FOLDER, executor_option, json_option, workers_option
+from agentbench.core.text import shell_quoted
 
 if TYPE_CHECKING:
     from agentbench.pilot.decisions.decision_log import StageDecision
@@ -71,7 +72,7 @@ def _run_stage(run: StageRun, *, as_json: bool) -> int:
             with run.open(progress) as study:
                 execute(study, progress, quiet=True, resumable=False)
         except KeyboardInterrupt:
-            click.echo(f"To continue: ab pilot run {run.state.folder}", err=True)
+            click.echo(f"To continue: ab pilot run {shell_quoted(run.state.folder)}", err=True)
             raise
         decision = run.close()
     held = bool(decision.met) or decision.rule == EFFICACY

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import sys
 import threading
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentbench.cli.notify import announcer
-from agentbench.core.text import printable
+from agentbench.core.text import printable, shell_quoted
 
 if TYPE_CHECKING:
     from agentbench.execution.job import ClusterStatus
@@ -131,7 +130,7 @@ class Progress:
         """Print a question to the operator with the lines to type, also if nothing else is printed."""
         from agentbench.cli.output import called_as
 
-        answer = f"{called_as()} operator decide {shlex.quote(str(run))} --question {question.id}"
+        answer = f"{called_as()} operator decide {shell_quoted(run)} --question {question.id}"
         lines = [
             f"PAUSED {question.task_id} · {question.variant}: waiting for your decision until {question.deadline_at}",
             f"  {question.rule}: {question.detail}",

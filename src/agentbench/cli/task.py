@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentbench.cli.options import fresh_option, json_option, sandbox_option
+from agentbench.core.text import shell_quoted
 
 if TYPE_CHECKING:
     from agentbench.contract.load import LoadedTask
@@ -204,9 +205,11 @@ def new(folder: Path, *, as_json: bool, repo_path: str | None, probe: bool, **so
         )
         return
     click.echo(f"Created task {loaded.task.id} of suite {loaded.task.suite}: {folder / 'task.yaml'}")
-    click.echo(f"Next: edit it, then run `ab task check {folder}`", err=True)
+    click.echo(f"Next: edit it, then run `ab task check {shell_quoted(folder)}`", err=True)
     if probe:
-        click.echo(f"      edit {folder / 'driver.py'}, then run `ab task check-probe {folder}`", err=True)
+        click.echo(
+            f"      edit {folder / 'driver.py'}, then run `ab task check-probe {shell_quoted(folder)}`", err=True
+        )
 
 
 # --- stats -------------------------------------------------------------------------------------------------------

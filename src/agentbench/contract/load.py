@@ -20,6 +20,7 @@ from agentbench.contract.scorers import scorer_list_problems
 from agentbench.contract.task_files import MAX_TEXT_BYTES, HiddenFile, read_bytes, read_hidden
 from agentbench.contract.yaml_document import Document, read_document
 from agentbench.core.errors import ContractError
+from agentbench.core.text import shell_quoted
 
 TASK_NAME = "task.yaml"
 SCENARIO_NAME = "scenario.yaml"
@@ -273,6 +274,6 @@ def _apply_lock(loaded: LoadedTask, lock: Lock) -> LoadedTask:
     problems = stale_lock_problems(locked, lock)
     if problems:
         error = InvalidFileError(str(loaded.folder), problems)
-        error.remedy = f"review the change, then run `ab task lock {loaded.folder}`"
+        error.remedy = f"review the change, then run `ab task lock {shell_quoted(loaded.folder)}`"
         raise error
     return locked

@@ -14,6 +14,7 @@ from agentbench.contract.problem import did_you_mean
 from agentbench.contract.schema import SLUG, Scenario
 from agentbench.core.canonical import digest
 from agentbench.core.errors import ContractError
+from agentbench.core.text import shell_quoted
 
 DEMO = "demo"
 
@@ -84,11 +85,18 @@ def suite_folder(name: str, tasks_dir: Path) -> Path:
     if name in known:
         return tasks_dir / name
     if not re.fullmatch(SLUG, name):
-        raise ContractError(
-            f"invalid suite name {name!r}", remedy="pass the name of the suite's folder, and its parent as --tasks-dir"
-        )
+        raise ContractError(f"invalid suite name {name!r}", remedy=_name_remedy(name))
     hint = did_you_mean(name, known)
     raise ContractError(f"no suite `{name}` in {tasks_dir}{hint}; available: {', '.join(known)}")
+
+
+def _name_remedy(name: str) -> str:
+    path = Path(name)
+    if path.name == name:
+        return "a suite is a folder whose name has only letters, digits, '.', '_' and '-'; rename the folder"
+    if re.fullmatch(SLUG, path.name) and path.is_dir():
+        return f"use --tasks-dir {shell_quoted(path.parent)} --suite {path.name}"
+    return "pass the name of the suite's folder, and its parent as --tasks-dir"
 
 
 def available(tasks_dir: Path) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
+from pathlib import Path
 
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (bidi, zero width), surrogate, private, unassigned, line and paragraph separators."""
@@ -15,6 +17,11 @@ _TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\
 def without_terminal_codes(text: str) -> str:
     """Remove colours, cursor movements and titles, which programs write for terminals."""
     return _TERMINAL_CODE.sub("", text)
+
+
+def shell_quoted(path: Path | str) -> str:
+    """Return a path as it is typed in a shell, for commands to copy."""
+    return shlex.quote(str(path))
 
 
 def printable(text: str, *, keep: str = "") -> str:

@@ -16,6 +16,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.suite import find_tasks, load_suite
 from agentbench.core.errors import InputError
 from agentbench.core.protocol import PROTOCOL_SEED
+from agentbench.core.text import shell_quoted
 from agentbench.execution.config import CliChoices, VariantFile, load_variant, resolve
 from agentbench.execution.evidence import NO_STORE, StoreOptions
 from agentbench.execution.executor_options import ExecutorOptions
@@ -94,7 +95,7 @@ def recorded_request(run: RunDirectory) -> RunRequest:
         InputError: `run.json` has none that can be used, or the run is a stage of a pilot.
     """
     if run.meta.get("pilot") is not None:
-        remedy = f"continue the pilot with `ab pilot run {run.path.absolute().parent.parent}`"
+        remedy = f"continue the pilot with `ab pilot run {shell_quoted(run.path.absolute().parent.parent)}`"
         raise InputError(f"{run.path} is a stage of a pilot, which has a plan for all methods", remedy=remedy)
     recorded = run.meta.get("request")
     try:

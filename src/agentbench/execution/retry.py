@@ -13,6 +13,7 @@ from enum import StrEnum
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import InvalidCause, RunStatus, TerminationCode
+from agentbench.core.text import shell_quoted
 from agentbench.execution.plan import PlanRow
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
@@ -54,7 +55,7 @@ def require_attempts(run: RunDirectory, kind: RetryKind) -> int:
     """
     finals = list(run.finals())
     if any(record.termination.code is TerminationCode.TOTAL_BUDGET for record in finals):
-        remedy = f"continue it with `ab run --resume {run.path}` and a higher --total-usd or --task-usd"
+        remedy = f"continue it with `ab run --resume {shell_quoted(run.path)}` and a higher --total-usd or --task-usd"
         raise InputError(f"the total budget of {run.path} is spent", remedy=remedy)
     number = sum(map(kind.wants, finals))
     if number == 0:

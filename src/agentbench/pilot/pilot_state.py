@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from agentbench.core.errors import InputError
+from agentbench.core.text import shell_quoted
 from agentbench.pilot.decisions.criteria import StageFacts, next_stage
 from agentbench.pilot.decisions.decision_log import StageDecision, read_decisions
 from agentbench.pilot.decisions.efficacy import efficacy_state
@@ -177,7 +178,7 @@ def registered_files(folder: Path, registration: Registration) -> tuple[PilotFil
     copy = folder / REGISTRATIONS / str(registration.number)
     changed = changed_files(registration, copy)
     if changed:
-        remedy = f"restore it; `ab verify {folder}` lists everything that was altered"
+        remedy = f"restore it; `ab verify {shell_quoted(folder)}` lists everything that was altered"
         raise InputError(f"{copy / changed[0]} is missing or differs from the registration", remedy=remedy)
     return read_pilot(copy), parse_plan(read_text(copy / PLAN), str(copy / PLAN))
 
@@ -190,7 +191,8 @@ def require_folder(folder: Path) -> None:
     if not is_pilot(folder):
         problem = "is not a pilot (no pilot.yaml)" if folder.is_dir() else "does not exist"
         raise InputError(
-            f"{folder} {problem}", remedy=f"create one with `ab pilot init {folder} --suite S --method VARIANT`"
+            f"{folder} {problem}",
+            remedy=f"create one with `ab pilot init {shell_quoted(folder)} --suite S --method VARIANT`",
         )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.errors import InputError
-from agentbench.core.text import printable
+from agentbench.core.text import printable, shell_quoted
 from agentbench.record.bundle import is_bundle
 from agentbench.record.naming import ATTEMPTS, RUN_JSON, read_run_json
 
@@ -124,5 +124,5 @@ def _meta_text(path: Path, key: str) -> str:
 def _listing(folder: Path, candidates: Sequence[Path]) -> str:
     if not candidates:
         return "give the path of a run directory"
-    option = "" if folder == RUNS else f" --out {folder}"
+    option = "" if folder == RUNS else f" --out {shell_quoted(folder)}"
     return f"`ab runs ls{option}` lists {len(candidates)} run{'' if len(candidates) == 1 else 's'}"

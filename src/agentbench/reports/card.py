@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Outcome
+from agentbench.core.text import shell_quoted
 from agentbench.policy.prices import money
 from agentbench.record.attempt_folder import EVENTS, MANIFEST
 from agentbench.record.headline import headline
@@ -86,7 +87,10 @@ def run_card(summary: Summary) -> str:
         if truncated:
             more = len(run.rows) - MAX_ATTEMPTS
             lines.append(f"and {more} more attempts (ab report summary --format csv lists all)")
-        lines += ["", f"Show one attempt: ab show {plain(run.given or str(run.path))} --task {plain(run.rows[0].task)}"]
+        lines += [
+            "",
+            f"Show one attempt: ab show {plain(shell_quoted(run.given or run.path))} --task {plain(run.rows[0].task)}",
+        ]
     return "\n".join(lines)
 
 

@@ -19,6 +19,7 @@ from agentbench.authoring.formats.dockerfiles import make_standalone
 from agentbench.authoring.task_lock import TaskLocation, locked_draft, publish
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.core.errors import ContractError, InputError
+from agentbench.core.text import shell_quoted
 from agentbench.execution.lab import Lab
 
 REWARD = "/logs/verifier/reward.txt"
@@ -73,7 +74,9 @@ def export_task(task: LoadedTask, out: Path, lab: Lab) -> Path:
         check.id for check in checks if check.parser == "pytest" and not check.fail_to_pass and not check.pass_to_pass
     ]
     if unlisted:
-        raise InputError(f"{task.id}: check `{unlisted[0]}` names no tests", remedy=f"run `ab task lock {task.folder}`")
+        raise InputError(
+            f"{task.id}: check `{unlisted[0]}` names no tests", remedy=f"run `ab task lock {shell_quoted(task.folder)}`"
+        )
     folder = out / task.id
     if folder.exists():
         raise InputError(f"{folder} already exists", remedy="remove it, or pass another --out")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agentbench.acceptance.validation import baseline
 from agentbench.core.errors import BaselineNotFailing, HarnessError, LockMismatch, TaskError
 from agentbench.core.ids import new_ulid
+from agentbench.core.text import shell_quoted
 from agentbench.execution.attempt.base import US, Attempt
 from agentbench.execution.attempt.manifest import build_manifest
 from agentbench.execution.attempt.metering import expected_headroom
@@ -117,7 +118,7 @@ def bind_identity(attempt: Attempt, prepared: PreparedTask, program: ProgramLaye
     if problems and all(problem.task_at_fault for problem in problems):
         names = ", ".join(problem.field for problem in problems)
         # The remedy precedes the details, which are long: reports cut the line.
-        remedy = f"restore what changed, or review it and run `ab task lock {attempt.row.task.folder}`"
+        remedy = f"restore what changed, or review it and run `ab task lock {shell_quoted(attempt.row.task.folder)}`"
         raise LockMismatch(f"{names} not as pinned: {remedy}; {details}")
     if problems:
         raise HarnessError(f"invalid manifest: {details}")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
+from agentbench.core.text import shell_quoted
 from agentbench.execution.config import CliChoices
 from agentbench.execution.executor_options import ExecutorOptions
 from agentbench.execution.job import Observer
@@ -204,7 +205,7 @@ def _require_intact(state: PilotState) -> None:
     for name in state.records.by_run:
         altered = open_run(state.folder / RUNS / name).altered
         if altered:
-            remedy = f"restore it; `ab verify {state.folder}` lists everything that was altered"
+            remedy = f"restore it; `ab verify {shell_quoted(state.folder)}` lists everything that was altered"
             raise InputError(f"{state.folder / RUNS / name}: {altered[0]}", remedy=remedy)
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agentbench.core.canonical import Json
+from agentbench.core.text import shell_quoted
 from agentbench.pilot.decisions.criteria import Criterion, entry_criteria, exit_criteria
 from agentbench.pilot.decisions.stopping_rules import RuleState
 from agentbench.pilot.design.pilot_file import STAGES
@@ -53,8 +54,8 @@ def pilot_status(folder: Path) -> Status:
     require_folder(folder)
     if not is_frozen(folder):
         if not (folder / PLAN).exists():
-            return Status(folder, "draft", f"edit pilot.yaml, then `ab pilot plan {folder}`")
-        return Status(folder, "planned", f"`ab pilot freeze {folder}`; nothing runs before that")
+            return Status(folder, "draft", f"edit pilot.yaml, then `ab pilot plan {shell_quoted(folder)}`")
+        return Status(folder, "planned", f"`ab pilot freeze {shell_quoted(folder)}`; nothing runs before that")
     return frozen_status(read_unchanged_state(folder))
 
 
@@ -83,13 +84,13 @@ def _following(state: PilotState) -> tuple[str, str]:
     if state.stopped is not None:
         return (
             "stopped",
-            f"stopped by rule {state.stopped.rule}: {state.stopped.why}; see `ab pilot report {state.folder}`",
+            f"stopped by rule {state.stopped.rule}: {state.stopped.why}; see `ab pilot report {shell_quoted(state.folder)}`",
         )
     stage = state.next_stage
     if stage is None:
-        return "complete", f"`ab pilot report {state.folder}`"
+        return "complete", f"`ab pilot report {shell_quoted(state.folder)}`"
     verb = "continue" if state.stage_runs(stage) else "start"
-    return "running", f"`ab pilot run {state.folder}` to {verb} stage {stage}"
+    return "running", f"`ab pilot run {shell_quoted(state.folder)}` to {verb} stage {stage}"
 
 
 def _stage(name: str, state: PilotState) -> StageStatus:
