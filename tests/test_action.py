@@ -182,16 +182,33 @@ def test_missing_baseline_leaves_the_gate_undecided_and_comment_is_replaced(job:
 def test_plain_script_exits_with_the_code_of_the_gate(job: Job) -> None:
     folder = job.runner.folder
     shutil.copy(EXAMPLES / "ci.sh", folder / "ci.sh")
+    assert plain_script(job, "baseline") == (1, "")
+    assert "**GATE FAILS**" in (folder / "report" / "comment.md").read_text()
+    assert (folder / "report" / "page" / "index.html").is_file()
+    # A second run would be moved into the first, which would be reported again.
+    assert plain_script(job, "baseline") == (2, "candidate/ exists: remove it first")
+    shutil.rmtree(folder / "candidate")
+    undecided = plain_script(job, "nowhere", "--task", "one")
+    assert undecided == (2, "the gate is undecided: there is no baseline in nowhere")
+
+
+def plain_script(job: Job, baseline: str, *options: str) -> tuple[int, str]:
+    """Run ci.sh, and return its exit code and the last line that it wrote itself."""
     done = subprocess.run(
-        ["./ci.sh", "tiny", "baseline", "gate.yaml", "--agent", "noop"],
-        cwd=folder,
+        ["./ci.sh", "tiny", baseline, "gate.yaml", "--agent", "noop", *options],
+        cwd=job.runner.folder,
         env=job.runner.env,
+        stderr=subprocess.PIPE,
+        text=True,
         check=False,
         timeout=900,
     )
-    assert done.returncode == 1
-    assert "**GATE FAILS**" in (folder / "report" / "comment.md").read_text()
-    assert (folder / "report" / "page" / "index.html").is_file()
+    lines = [line for line in done.stderr.splitlines() if line.startswith(("candidate/", "the gate"))]
+    return done.returncode, "".join(lines)
+
+
+def test_stale_run_directory_is_refused(job: Job) -> None:
+    assert job.runner.run(suite="tiny", args="--agent noop", **{"run-dir": "baseline"}) == 2
 
 
 @pytest.mark.parametrize(
