@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
@@ -194,6 +195,10 @@ def _interrupted() -> int:
     return EXIT_INTERRUPTED
 
 
+_OF_THE_MACHINE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
+"""Errors of files that are the machine's, and no bug of ours."""
+
+
 def _report(error: Exception, *, debug: bool) -> int:
     """Print a message for an expected error, or a request to report the bug for any other."""
     from agentbench.core.errors import AgentBenchError, ContractError
@@ -210,6 +215,11 @@ def _report(error: Exception, *, debug: bool) -> int:
         if error.remedy:
             click.echo(f"  {error.remedy}", err=True)
         return error.exit_code
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        place = f"{error.filename}: " if error.filename else ""
+        click.echo(f"error: {place}{error.strerror}", err=True)
+        click.echo("  check permissions and free disk space", err=True)
+        return EXIT_HARNESS
     if not debug:
         click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
         click.echo("  This is a bug in ab. Run again with `ab --debug` and report the traceback.", err=True)
