@@ -134,7 +134,7 @@ CASES: dict[str, str] = {
     "error-verify-record": "verify tampered/record",
     "error-verify-patch": "verify tampered/patch",
     "error-verify-cut": "verify tampered/cut",
-    "error-verify-head": "verify recorded/demo-partial --expect-head sha256:abc",
+    "error-verify-head": "verify recorded/demo-partial --expect-head sha256:" + "0" * 64,
     "error-retain-tampered": "retain tampered/record",
     "error-summary-several": "report summary --run recorded/demo-partial --run recorded/demo-noop",
     "error-summary-out": "report summary --run recorded/demo-partial --out page",

@@ -51,3 +51,9 @@ def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
 def test_path_that_is_not_a_run_is_rejected(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, [str(tmp_path / "nothing")])
     assert isinstance(done.exception, InputError)
+
+
+def test_malformed_head_is_a_usage_error(tmp_path: Path) -> None:
+    done = CliRunner().invoke(command, [str(whole_run(tmp_path)), "--expect-head", "sha256:abc"])
+    assert done.exit_code == 2
+    assert "expected sha256: and 64 hexadecimal digits" in done.output

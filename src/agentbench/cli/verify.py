@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -60,6 +61,9 @@ def command(
     """
     if run is None and witness is None:
         raise click.UsageError("Give a run, such as `latest`.")
+    if expect_head is not None and not re.fullmatch(r"(sha256:)?[0-9a-f]{64}", expect_head):
+        msg = f"--expect-head: expected sha256: and 64 hexadecimal digits; got {expect_head!r}."
+        raise click.UsageError(msg)
     required = signed_by is not None
     trust = _trust(signed_by)
     if run is not None and _is_pilot(run):
