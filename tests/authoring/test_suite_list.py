@@ -27,3 +27,11 @@ def test_suites_are_listed_with_their_state(tmp_path: Path) -> None:
     assert f"tiny: 3 tasks (2 valid, 0 locked, 1 to approve) in {tmp_path / 'tiny'}" in text
     data = json.loads(CliRunner().invoke(command, ["ls", "--tasks-dir", str(tmp_path), "--json"]).output)
     assert [suite["name"] for suite in data["suites"]] == ["demo", "tiny"]
+
+
+def test_task_of_another_suite_is_not_valid(tmp_path: Path) -> None:
+    make_task(tmp_path / "tiny" / "one", task_id="one")
+    make_task(tmp_path / "other" / "two", task_id="two")
+    _, other, tiny = list_suites(tmp_path)
+    assert (other.valid, tiny.valid) == (0, 1)
+    assert "suite: expected other" in other.problems[0]

@@ -90,7 +90,11 @@ def test_remedy_for_a_wrong_suite_name(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_empty_folder_is_not_a_suite(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
-    assert "no suite `dev`" in rejection("dev", tmp_path).message
+    (tmp_path / "dev" / "one").mkdir()
+    (tmp_path / "dev" / "one" / "task.yml").touch()
+    error = rejection("dev", tmp_path)
+    assert "no suite `dev`" in error.message
+    assert error.remedy == f"{tmp_path / 'dev'} has no tasks: each is a folder with a task.yaml"
     assert available(tmp_path) == ["demo"]
 
 

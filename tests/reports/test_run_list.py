@@ -57,3 +57,8 @@ def test_listing_as_text_and_json(runs: Path) -> None:
     assert "1 passed, 4 not passed, 3 invalid" in text
     data = json.loads(CliRunner().invoke(command, ["ls", "--out", str(runs), "--json"]).output)
     assert [entry["name"] for entry in data["runs"]] == ["all-kinds"]
+
+
+def test_missing_folder_is_named(tmp_path: Path) -> None:
+    done = CliRunner().invoke(command, ["ls", "--out", str(tmp_path / "nowhere")])
+    assert (done.exit_code, done.output) == (0, f"0 runs: {tmp_path / 'nowhere'} does not exist\n")

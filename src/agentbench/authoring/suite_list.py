@@ -11,7 +11,7 @@ from agentbench.authoring.commit.from_commit import APPROVE
 from agentbench.authoring.commit.task_draft import NOTES_NAME
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.contract.selection import strata_of
-from agentbench.contract.suite import available, suite_folder
+from agentbench.contract.suite import available, suite_folder, suite_problems
 from agentbench.core.errors import ContractError
 
 
@@ -62,15 +62,16 @@ def _entry(name: str, folder: Path) -> SuiteEntry:
             tasks.append(load_task(file))
         except ContractError as error:
             problems += error.problems
+    misplaced = suite_problems(name, tasks)
     return SuiteEntry(
         name=name,
         path=str(folder),
         tasks=len(files),
-        valid=len(tasks),
+        valid=max(0, len(tasks) - len(misplaced)),
         locked=sum(task.lock is not None for task in tasks),
         to_approve=sum(_to_approve(file.parent) for file in files),
         strata=_strata(tasks),
-        problems=tuple(problems),
+        problems=(*problems, *misplaced),
     )
 
 

@@ -48,6 +48,9 @@ def _remarks(loaded: LoadedTask) -> Iterator[tuple[str, str]]:
     task = loaded.task
     if isinstance(task.repo, Repo) and task.repo.commit is not None and not _FULL_COMMIT.fullmatch(task.repo.commit):
         yield "repo.commit", "not a full commit id, so it can move (`ab task lock` records the commit it resolves to)"
+    reference = loaded.reference_file
+    if reference is not None and reference.stat().st_size == 0:
+        yield "reference", f"{task.reference} is empty, so it solves nothing"
     image = task.environment.docker_image
     if image is not None and "@sha256:" not in image:
         yield "environment.docker_image", "a tag without a digest, so the image can change (pin it with @sha256:…)"

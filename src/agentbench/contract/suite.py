@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -50,7 +51,7 @@ def load_suite(name: str, tasks_dir: Path) -> Suite:
     except ContractError as error:
         problems += error.problems
     tasks = _load_tasks(folder, problems)
-    problems += _suite_problems(name, tasks)
+    problems += suite_problems(name, tasks)
     if not tasks and not problems:
         problems.append(f"{folder}: no folder with a {TASK_NAME}")
     if problems:
@@ -87,7 +88,10 @@ def suite_folder(name: str, tasks_dir: Path) -> Path:
     if not re.fullmatch(SLUG, name):
         raise ContractError(f"invalid suite name {name!r}", remedy=_name_remedy(name))
     hint = did_you_mean(name, known)
-    raise ContractError(f"no suite `{name}` in {tasks_dir}{hint}; available: {', '.join(known)}")
+    remedy = (
+        f"{tasks_dir / name} has no tasks: each is a folder with a {TASK_NAME}" if (tasks_dir / name).is_dir() else None
+    )
+    raise ContractError(f"no suite `{name}` in {tasks_dir}{hint}; available: {', '.join(known)}", remedy=remedy)
 
 
 def _name_remedy(name: str) -> str:
@@ -135,7 +139,8 @@ def _task_files(folder: Path, problems: list[str]) -> list[Path]:
     return files
 
 
-def _suite_problems(name: str, tasks: list[LoadedTask]) -> list[str]:
+def suite_problems(name: str, tasks: Sequence[LoadedTask]) -> list[str]:
+    """Return a problem for every task that does not fit into the suite: it names another one, or its id is taken."""
     problems: list[str] = []
     files_by_id: dict[str, Path] = {}
     for loaded in tasks:

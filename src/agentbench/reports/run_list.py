@@ -73,6 +73,8 @@ def _cells(entry: RunEntry) -> tuple[str, ...]:
 
 
 def headline(entries: Sequence[RunEntry], folder: Path) -> str:
+    if not folder.exists():
+        return f"0 runs: {folder} does not exist"
     return f"{plural(len(entries), 'run')} in {folder}, newest first"
 
 
