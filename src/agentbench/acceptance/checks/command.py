@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -33,9 +33,12 @@ from agentbench.core.errors import AgentFault, ContractError, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.workspace.diff.compare import Globs
+from agentbench.workspace.diff.paths import display_path
 
 MAX_REPORTS = 4 * MAX_BYTES
 """Bytes of all report files of a check together."""
+MAX_NAMES = 64 * 1024
+"""Characters of file names in one command line. A name has at most 4,095 bytes, so that the kernel accepts the line."""
 
 
 def run_exit_code_check(candidate: Candidate, check: Check, step: CheckStep) -> CheckOutcome:
@@ -99,25 +102,48 @@ def _run_and_read(candidate: Candidate, check: Check, step: CheckStep) -> _Repor
     context, report = candidate.context, check.report
     with _replica(candidate) as (sandbox, findings):
         step.start()
-        if report is not None:
-            # A report that exists before the tests ran was not written by them.
-            _remove(context, sandbox, report)
+        kept = "" if report is None else _remove(context, sandbox, report)
         command = shell(context, check.command or "", check.timeout_sec)
         completed = sandbox.run(dataclasses.replace(command, keep_bytes=max(KEPT_OUTPUT, command.keep_bytes)))
         sandbox.kill_processes()
         try:
+            if kept:
+                raise ReportRefused(kept)
             results = _read(sandbox, check, completed)
         except ReportRefused as error:
             return _Report(completed, findings, {}, {}, str(error))
     return _Report(completed, findings, results.outcomes, results.messages)
 
 
-def _remove(context: GradingContext, sandbox: Sandbox, report: str) -> None:
-    pattern = _pattern(report)
-    paths = [entry.path for entry in sandbox.tree().entries() if pattern.match(entry.path)]
-    names = " ".join(shlex.quote(path.decode("utf-8", "surrogateescape")) for path in paths)
-    if names:
+def _remove(context: GradingContext, sandbox: Sandbox, report: str) -> str:
+    """Remove reports that exist before the command runs: it did not write them. Return which could not be removed.
+
+    The patch decides how many there are, and a build whether their folder can be written.
+    """
+    paths = _matching(sandbox, report)
+    for names in _batches(shlex.quote(path.decode("utf-8", "surrogateescape")) for path in paths):
         sandbox.run(shell(context, f"rm -rf -- {names}", 60))
+    kept = _matching(sandbox, report) if paths else []
+    return f"the report {display_path(kept[0])} existed before the command ran and cannot be removed" if kept else ""
+
+
+def _matching(sandbox: Sandbox, report: str) -> list[bytes]:
+    pattern = _pattern(report)
+    return [entry.path for entry in sandbox.tree().entries() if pattern.match(entry.path)]
+
+
+def _batches(names: Iterable[str]) -> Iterator[str]:
+    """Join names to lists that a command line can hold."""
+    batch: list[str] = []
+    size = 0
+    for name in names:
+        if size > MAX_NAMES:
+            yield " ".join(batch)
+            batch, size = [], 0
+        batch.append(name)
+        size += len(name)
+    if batch:
+        yield " ".join(batch)
 
 
 def _pattern(report: str) -> Globs:
@@ -141,11 +167,10 @@ def _report_files(sandbox: Sandbox, report: str) -> dict[str, bytes]:
     Raises:
         ReportRefused: there is none, or one cannot be read.
     """
-    tree, pattern = sandbox.tree(), _pattern(report)
+    tree = sandbox.tree()
     try:
-        paths = [entry.path for entry in tree.entries() if pattern.match(entry.path)]
         files: dict[str, bytes] = {}
-        for path in paths:
+        for path in _matching(sandbox, report):
             left = MAX_REPORTS - sum(map(len, files.values()))
             files[path.decode("utf-8", "replace")] = tree.read(path, max_bytes=min(MAX_BYTES, left))
     except (OSError, AgentFault) as error:  # too large, or the candidate's own code ended the sandbox
