@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.tree import overlay
+from agentbench.tree.beneath import open_beneath
 from agentbench.tree.folder import FolderTree
 from tests.workspace import child
 
@@ -160,3 +162,25 @@ def test_every_way_to_change_a_file_is_detected(tmp_path: Path) -> None:
     if report and str(report[0]).startswith(("unshare:", "mount:")):
         pytest.skip(f"overlay mounts for a sandbox are not allowed here: {report[0]}")
     assert report == []
+
+
+def test_deep_folders_are_read_without_opening_each_from_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel walks every part of a path, so thousands of nested folders would take minutes for each listing."""
+    (tmp_path / "/".join("d" * 300)).mkdir(parents=True)
+    (tmp_path / "/".join("d" * 300) / "f").write_text("deep")
+    opened: list[bytes] = []
+
+    def counting(dirfd: int, path: bytes, flags: int) -> int:
+        opened.append(path)
+        return open_beneath(dirfd, path, flags)
+
+    monkeypatch.setattr(overlay, "open_beneath", counting)
+    fd = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with FolderTree.at(tmp_path) as whole:
+            assert list(FolderTree(fd, owns=False, known={}, changed_fd=fd).entries()) == list(whole.entries())
+    finally:
+        os.close(fd)
+    assert 0 < len(opened) <= overlay.MAX_DEPTH

@@ -11,6 +11,10 @@ from agentbench.tree.beneath import DIRECTORY, open_beneath
 from agentbench.tree.entry import Entry
 
 
+MAX_DEPTH = 64
+"""Deeper folders are read in full. Opening each of them from the root would take quadratic time, which programs could use up."""
+
+
 class Shortcut(Protocol):
     """Tells a walk which entries are known without reading them."""
 
@@ -42,7 +46,7 @@ class NoShortcut:
 
 
 class _AllNames:
-    """Contains every name: a folder of the upper layer that vanished meanwhile is read in full."""
+    """Contains every name: the names of a folder that is very deep, or vanished meanwhile. It is read in full."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -70,6 +74,8 @@ class LowerLayers:
         self._upper.pop()
 
     def _names(self, path: bytes) -> Container[bytes]:
+        if path.count(b"/") >= MAX_DEPTH:
+            return _AllNames()
         try:
             fd = open_beneath(self._root, path, DIRECTORY) if path else os.open(b".", DIRECTORY, dir_fd=self._root)
         except OSError:
