@@ -16,6 +16,8 @@ from agentbench.core.errors import InputError
 from agentbench.reports.sources import open_run
 from agentbench.trace.events import AttemptSealed, RunClosed
 from agentbench.trace.log import EventLog, read_events
+from agentbench.view.index import RunIndex
+from agentbench.view.roots import Roots
 from tests.record.samples import whole_run
 from tests.reports.runs import record, run_dir, seal_run
 
@@ -87,6 +89,40 @@ def test_query_has_a_column_for_altered_records(edited: Path) -> None:
     result = CliRunner().invoke(root, ["query", "select task_id from attempts where altered", str(edited), "--json"])
     assert json.loads(result.stdout) == [{"task_id": "b"}]
     assert EDITED in result.stderr
+
+
+def test_query_names_a_forged_record_that_other_reports_do_not_read(tmp_path: Path) -> None:
+    """A line without its end is still being written; DuckDB reads it nevertheless."""
+    pytest.importorskip("duckdb")
+    run = run_dir(tmp_path / "run", [record("a", "fail")])
+    with (run / "attempts.jsonl").open("ab") as file:
+        file.write(record("b").line())
+    result = CliRunner().invoke(root, ["query", "select task_id from attempts where altered", str(run), "--json"])
+    assert json.loads(result.stdout) == [{"task_id": "b"}]
+    assert "attempts.jsonl:2 is not a complete line" in result.stderr
+
+
+def test_list_of_runs_names_altered_ones_first(edited: Path, tmp_path: Path) -> None:
+    (run_dir(tmp_path / "copied", [record("a")]) / "events.jsonl").unlink()
+    text = ab("runs", "ls", "--out", tmp_path)
+    assert text.startswith("ALTERED: 1 run, see `ab verify`. 2 runs in ")
+    assert f"ALTERED: {EDITED}, see `ab verify`. 2 passed" in text
+    assert "[NOT SEALED] 1 passed" in text
+    listed = json.loads(ab("runs", "ls", "--out", tmp_path, "--json"))["runs"]
+    assert {run["name"]: run["altered"] for run in listed} == {"run": 1, "copied": 0}
+
+
+def test_annotations_of_an_altered_run_begin_with_an_error(edited: Path) -> None:
+    first = ab("ci", "annotations", edited).splitlines()[0]
+    assert first == f"::error title=run::ALTERED: {EDITED}, see `ab verify`."
+
+
+def test_list_of_the_view_names_altered_records(edited: Path) -> None:
+    index = RunIndex(Roots.of([edited.parent]))
+    assert index.wait_until_read(100)
+    (entry,) = index.entries()
+    index.close()
+    assert entry.as_json()["altered"] == f"ALTERED: {EDITED}"
 
 
 def _hide(run: Path) -> None:
@@ -197,6 +233,8 @@ def test_run_without_a_chain_is_not_sealed_but_not_altered(tmp_path: Path) -> No
     first = ab("report", "summary", "--run", run).splitlines()[0]
     assert first.endswith(" [NOT SEALED]")
     assert not open_run(run).altered
+    exported = ab("export-run", run, "--format", "junit", "--out", tmp_path / "junit.xml")
+    assert exported.endswith(" [NOT SEALED]\n")
 
 
 def test_record_of_a_running_run_may_wait_for_its_seal(tmp_path: Path) -> None:

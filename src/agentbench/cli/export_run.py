@@ -82,9 +82,9 @@ def _export(run: Path, out: str, form: str, *, as_json: bool) -> None:
         click.echo(note, err=True)
     if as_json:
         counts = {"attempts": written.attempts, "files": written.files, "bytes": written.bytes}
-        click.echo(json.dumps({"out": out, "format": form, **counts, "notes": list(written.notes)}))
+        click.echo(json.dumps({"out": out, "format": form, "state": source.state, **counts, "notes": list(written.notes)}))
     else:
-        click.echo(f"{out}: {plural(written.attempts, 'attempt')}, {written.bytes} bytes")
+        click.echo(source.run.mark(f"{out}: {plural(written.attempts, 'attempt')}, {written.bytes} bytes"))
 
 
 def _export_with_plugin(run: Path, out: Path, form: str, *, as_json: bool) -> None:

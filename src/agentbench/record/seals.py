@@ -188,15 +188,19 @@ def altered_records(folder: Path) -> tuple[AlteredRecord, ...]:
     try:
         with open_regular(folder / ATTEMPTS) as file:
             for number, raw in enumerate(file, start=1):
-                if not raw.endswith(b"\n"):
-                    break
                 try:
                     value = from_json(raw)
                     attempt_id, final, supersedes = value["attempt_id"], value["final"], value["supersedes"]
                 except (ValueError, TypeError, KeyError):
+                    if not raw.endswith(b"\n"):
+                        break
                     malformed.append(AlteredRecord(f"{ATTEMPTS}:{number}", None, "is not a record"))
                     continue
-                seals.compare(number, raw[:-1], attempt_id, final=final, supersedes=supersedes)
+                if raw.endswith(b"\n"):
+                    seals.compare(number, raw[:-1], attempt_id, final=final, supersedes=supersedes)
+                else:
+                    # Reports ignore a line that is not complete; other readers may not.
+                    malformed.append(_record(number, attempt_id, "is not a complete line"))
     except FileNotFoundError:
         pass
     except OSError as error:

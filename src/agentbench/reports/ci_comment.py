@@ -52,15 +52,22 @@ def comment(run: Run, compared: PairedReport | None, gate: GateVerdict | None, k
 
 
 def task_annotations(run: Run, folder: str) -> Iterator[str]:
-    """Yield workflow commands of GitHub Actions for attempts that did not pass. `folder` has the folders of the tasks."""
+    """Yield workflow commands of GitHub Actions for attempts that did not pass. `folder` has the folders of the tasks.
+
+    The first names what was altered in the run, or that it has no seals: without it, a forged pass would leave no trace.
+    """
+    doubt = run.mark_seals("").strip() if run.altered or run.seals is None else ""
+    if doubt:
+        yield f"::error title={_property(run.path.name)}::{_data(plain(doubt, MAX_WHY))}"
     failed = not_passed(run.finals)
-    for record in failed[: ANNOTATIONS - 1]:
+    shown = ANNOTATIONS - 1 - bool(doubt)
+    for record in failed[:shown]:
         kind = severity(record)
         file = _property(f"{folder}/{record.task_id}/task.yaml")
         title = _property(f"{record.task_id} · {record.variant}")
         yield f"::{kind} file={file},line=1,title={title}::{_data(plain(headline(record), MAX_WHY))}"
-    if len(failed) >= ANNOTATIONS:
-        yield f"::notice ::{plural(len(failed) - ANNOTATIONS + 1, 'further attempt')} did not pass"
+    if len(failed) > shown:
+        yield f"::notice ::{plural(len(failed) - shown, 'further attempt')} did not pass"
 
 
 def severity(record: AttemptRecord) -> Literal["error", "warning"]:

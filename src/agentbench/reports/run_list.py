@@ -10,11 +10,11 @@ from typing import Literal
 
 from agentbench.core.errors import AgentBenchError
 from agentbench.record.find_run import run_directories
-from agentbench.record.run_directory import RunDirectory
 from agentbench.record.run_state import RunState, run_state
 from agentbench.reports.escape import columns, plain
 from agentbench.reports.number_format import plural
-from agentbench.reports.record_rows import read_rows, trial_of
+from agentbench.reports.record_rows import trial_of
+from agentbench.reports.sources import open_run
 from agentbench.statistics.trials import Rate
 
 
@@ -45,6 +45,10 @@ class RunEntry:
     """A stopping rule can end the run before all planned attempts are made."""
     problem: str = ""
     """Why the run is unreadable."""
+    altered: int = 0
+    """Records, and places of the chain that seals them, that were changed."""
+    warning: str = ""
+    """What was altered first, or that the run has no seals."""
 
 
 def list_runs(folder: Path, limit: int | None = None) -> list[RunEntry]:
@@ -68,27 +72,28 @@ def _cells(entry: RunEntry) -> tuple[str, ...]:
     result = [f"{entry.passed} passed", f"{entry.not_passed} not passed"]
     result += [f"{entry.invalid} invalid"] if entry.invalid else []
     result += [f"{entry.needs_review} to review"] if entry.needs_review else []
-    text = plain(entry.problem, 80) if entry.problem else ", ".join(result)
+    text = plain(entry.problem, 80) if entry.problem else plain(f"{entry.warning} {', '.join(result)}".strip(), 200)
     return plain(entry.name, 160), entry.state, f"{entry.attempts}{planned}", text, f"{entry.bytes / 1e6:.1f} MB"
 
 
 def headline(entries: Sequence[RunEntry], folder: Path) -> str:
     if not folder.exists():
         return f"0 runs: {folder} does not exist"
-    return f"{plural(len(entries), 'run')} in {folder}, newest first"
+    altered = sum(entry.altered > 0 for entry in entries)
+    mark = f"ALTERED: {plural(altered, 'run')}, see `ab verify`. " if altered else ""
+    return f"{mark}{plural(len(entries), 'run')} in {folder}, newest first"
 
 
 def run_entry(path: Path) -> RunEntry:
     """Read one run; one that cannot be read is an entry that says why."""
     try:
-        run = RunDirectory.open(path)
-        rows = read_rows(path).finals
+        run = open_run(path)
         state = run_state(path)
     except AgentBenchError as error:
         return RunEntry(
             path.name, str(path), "", "", "", "", "", None, "unreadable", None, 0, 0, 0, 0, 0, _size(path), problem=error.message
         )  # fmt: skip
-    meta = run.meta
+    rows, meta = run.rows, run.meta
     order, model, request = meta.get("order"), meta.get("model"), meta.get("request")
     variant = str(meta.get("variant", ""))
     planned = sum(isinstance(key, list) and key[1] == variant for key in order) if isinstance(order, list) else None
@@ -111,6 +116,8 @@ def run_entry(path: Path) -> RunEntry:
         needs_review=sum(row.needs_review for row in rows),
         bytes=_size(path),
         stops_early=isinstance(request, Mapping) and request.get("stop_when") is not None,
+        altered=len(run.altered),
+        warning=run.mark_seals("").strip() if run.altered or (run.seals is None and rows) else "",
     )
 
 

@@ -85,6 +85,8 @@ class Entry:
     """When the state was last read."""
     refused: bool = False
     """True if nothing of the run may be opened; `problem` says why."""
+    altered: str = ""
+    """What was altered first in the records; empty if they match their seals."""
 
     @property
     def study(self) -> str:
@@ -101,6 +103,7 @@ class Entry:
             **self.meta,
             "state": self.state or "unknown",
             "problem": bounded(self.problem, text=500),
+            "altered": bounded(self.altered, text=500),
             "planned": self.planned,
             "cap": self.cap,
             "counts": None
@@ -303,8 +306,10 @@ class RunIndex:
             return entry
         began = time.monotonic()
         current = signature(entry.path)
+        altered = ""
         try:
-            rows = read_rows(entry.path).finals
+            rows, _, seals = read_rows(entry.path)
+            altered = next((f"ALTERED: {record}" for record in seals.altered()), "")
             state = _state(entry.path, "")
             self.on_rows(entry.key, entry.path, entry.meta, rows)
             problem, counts = entry.problem, count(rows)
@@ -314,7 +319,7 @@ class RunIndex:
             state, problem, counts = "unreadable", f"cannot be read: {type(error).__name__}", None
         now = time.monotonic()
         return replace(
-            entry, signature=current, state=state, problem=problem, counts=counts, read_sec=now - began,
+            entry, signature=current, state=state, problem=problem, altered=altered, counts=counts, read_sec=now - began,
             read_at=now, state_at=now,
         )  # fmt: skip
 

@@ -39,6 +39,7 @@ function runResult(run) {
   if (!counts.attempts) return "no result yet";
   const counted = counts.passed + counts.not_passed;
   return [
+    run.altered ? safe(run.altered) : "",
     `${counts.passed} of ${counted} passed` + (counted ? ` (${Math.round((100 * counts.passed) / counted)}%)` : ""),
     counts.invalid ? `${counts.invalid} invalid` : "",
     counts.needs_review ? `${counts.needs_review} to review` : "",
@@ -161,7 +162,9 @@ function runsPage(query, still) {
         .reverse()
         .forEach((run) => chosen.add(run.key));
     body.replaceChildren(...shown.slice(0, limit).map(row));
+    const altered = shown.filter((run) => run.altered).length;
     total.textContent =
+      (altered ? `ALTERED: ${plural(altered, "run")}, see \`ab verify\`. ` : "") +
       `${whole(shown.length)} of ${plural(runs.length, "run")}` +
       (shown.length > limit ? `, showing the newest ${limit}` : "") +
       (pending ? `; reading ${whole(pending)} more` : "");
