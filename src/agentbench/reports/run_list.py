@@ -48,7 +48,7 @@ class RunEntry:
     altered: int = 0
     """Records, and places of the chain that seals them, that were changed."""
     warning: str = ""
-    """What was altered first, or that the run has no seals."""
+    """What was altered first; empty if nothing was."""
 
 
 def list_runs(folder: Path, limit: int | None = None) -> list[RunEntry]:
@@ -117,7 +117,7 @@ def run_entry(path: Path) -> RunEntry:
         bytes=_size(path),
         stops_early=isinstance(request, Mapping) and request.get("stop_when") is not None,
         altered=len(run.altered),
-        warning=run.mark_seals("").strip() if run.altered or (run.seals is None and rows) else "",
+        warning=run.mark_seals("").strip() if run.altered else "",
     )
 
 
