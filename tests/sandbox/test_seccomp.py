@@ -74,6 +74,19 @@ def test_socket_families_outside_of_network_namespaces_are_refused(machine: Mach
     assert decide(program, machine.arch, machine.socket, 40) == errno.EAFNOSUPPORT
 
 
+def test_huge_pages_are_refused_as_if_there_were_none(machine: Machine) -> None:
+    """They are not charged to the memory limit."""
+    program = assemble(machine)
+    for number, arguments, flag in (
+        (machine.mmap, (0, 4096, 3, 0x22), 0x40000),
+        (machine.memfd_create, (0, 1), 4),
+        (machine.shmget, (0, 4096, 0o1600), 0o4000),
+    ):
+        *others, flags = arguments
+        assert decide(program, machine.arch, number, *others, flags) == ALLOW
+        assert decide(program, machine.arch, number, *others, flags | flag) == errno.ENOMEM
+
+
 def test_terminal_injection_is_refused(machine: Machine) -> None:
     program = assemble(machine)
     assert decide(program, machine.arch, machine.ioctl, 0, 0x5412) == errno.EPERM

@@ -82,7 +82,9 @@ def _export(run: Path, out: str, form: str, *, as_json: bool) -> None:
         click.echo(note, err=True)
     if as_json:
         counts = {"attempts": written.attempts, "files": written.files, "bytes": written.bytes}
-        click.echo(json.dumps({"out": out, "format": form, "state": source.state, **counts, "notes": list(written.notes)}))
+        click.echo(
+            json.dumps({"out": out, "format": form, "state": source.state, **counts, "notes": list(written.notes)})
+        )
     else:
         click.echo(source.run.mark(f"{out}: {plural(written.attempts, 'attempt')}, {written.bytes} bytes"))
 

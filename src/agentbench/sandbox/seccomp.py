@@ -11,6 +11,9 @@ debuggers and leak checkers need it, and it reaches only processes of the same s
 Commands run as the same user as the command server, so the kernel would let them change its limits, its scheduling and
 its priority. The server has one thread, and its process, thread and group ids are all 1: every call that names 1 as its
 target is denied, and so is every call that names all processes of a user.
+
+Huge pages are not charged to the memory limit of a sandbox, and a program that binds its memory to one NUMA node can make
+the kernel kill processes although the sandbox is far below its limit, as if the host were out of memory. Both are denied.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ _NEW_NAMESPACES = 0x7E02_0080  # NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWP
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _ALLOWED_FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
 _PR_SET_DUMPABLE = 4
+_MAP_HUGETLB, _MFD_HUGETLB, _SHM_HUGETLB = 0x40000, 0x4, 0o4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,11 @@ class Machine:
     execve: int
     execveat: int
     ioctl: int
+    memfd_create: int
+    mmap: int
     prctl: int
     seccomp: int
+    shmget: int
     socket: int
     denied: tuple[int, ...]
     targets: tuple[TargetRule, ...]
@@ -71,7 +78,8 @@ _DENIED = {
     "kernel_modules": "delete_module 176 106, finit_module 313 273, init_module 175 105, kexec_file_load 320 294, "
     "kexec_load 246 104",
     "keys": "add_key 248 217, keyctl 250 219, request_key 249 218",
-    "memory": "migrate_pages 256 238, move_pages 279 239, userfaultfd 323 282",
+    "memory": "mbind 237 235, migrate_pages 256 238, move_pages 279 239, set_mempolicy 238 237, "
+    "set_mempolicy_home_node 450 450, userfaultfd 323 282",
     "mount": "chroot 161 51, fsconfig 431 431, fsmount 432 432, fsopen 430 430, fspick 433 433, mount 165 40, "
     "mount_setattr 442 442, move_mount 429 429, open_tree 428 428, open_tree_attr 467 467, pivot_root 155 41, "
     "umount2 166 39",
@@ -133,10 +141,32 @@ def _machine(column: int, **numbers: int) -> Machine:
 
 MACHINES = {
     "x86_64": _machine(
-        1, arch=0xC000_003E, clone=56, execve=59, execveat=322, ioctl=16, prctl=157, seccomp=317, socket=41
+        1,
+        arch=0xC000_003E,
+        clone=56,
+        execve=59,
+        execveat=322,
+        ioctl=16,
+        memfd_create=319,
+        mmap=9,
+        prctl=157,
+        seccomp=317,
+        shmget=29,
+        socket=41,
     ),
     "aarch64": _machine(
-        2, arch=0xC000_00B7, clone=220, execve=221, execveat=281, ioctl=29, prctl=167, seccomp=277, socket=198
+        2,
+        arch=0xC000_00B7,
+        clone=220,
+        execve=221,
+        execveat=281,
+        ioctl=29,
+        memfd_create=279,
+        mmap=222,
+        prctl=167,
+        seccomp=277,
+        shmget=194,
+        socket=198,
     ),
 }
 
@@ -201,6 +231,7 @@ def assemble(machine: Machine | None = None, *, notify: bool = False) -> bytes:
         _deny_targets(program, rule)
     _deny_new_namespaces(program, machine)
     _deny_terminal_input(program, machine)
+    _deny_huge_pages(program, machine)
     _deny_socket_families(program, machine)
     program.return_value(_ALLOW)
     return program.bytes()
@@ -248,6 +279,21 @@ def _deny_terminal_input(program: _Program, machine: Machine) -> None:
     program.add(_JEQ, _TIOCLINUX, if_false=1)
     program.deny(errno.EPERM)
     program.return_value(_ALLOW)
+
+
+def _deny_huge_pages(program: _Program, machine: Machine) -> None:
+    """Fail as on a host that has no huge pages, which honest programs expect."""
+    flags = (
+        (machine.mmap, 3, _MAP_HUGETLB),
+        (machine.memfd_create, 1, _MFD_HUGETLB),
+        (machine.shmget, 2, _SHM_HUGETLB),
+    )
+    for number, argument, flag in flags:
+        program.add(_JEQ, number, if_false=4)
+        program.load(_ARG0 + _ARG_BYTES * argument)
+        program.add(_JSET, flag, if_false=1)
+        program.answer(errno.ENOMEM)
+        program.return_value(_ALLOW)
 
 
 def _deny_socket_families(program: _Program, machine: Machine) -> None:

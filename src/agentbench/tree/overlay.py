@@ -10,7 +10,6 @@ from typing import Protocol
 from agentbench.tree.beneath import DIRECTORY, open_beneath
 from agentbench.tree.entry import Entry
 
-
 MAX_DEPTH = 64
 """Deeper folders are read in full. Opening each of them from the root would take quadratic time, which programs could use up."""
 

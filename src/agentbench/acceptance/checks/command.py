@@ -106,9 +106,9 @@ def _run_and_read(candidate: Candidate, check: Check, step: CheckStep) -> _Repor
         command = shell(context, check.command or "", check.timeout_sec)
         completed = sandbox.run(dataclasses.replace(command, keep_bytes=max(KEPT_OUTPUT, command.keep_bytes)))
         sandbox.kill_processes()
+        if kept:
+            return _Report(completed, findings, {}, {}, kept)
         try:
-            if kept:
-                raise ReportRefused(kept)
             results = _read(sandbox, check, completed)
         except ReportRefused as error:
             return _Report(completed, findings, {}, {}, str(error))
