@@ -11,6 +11,7 @@ import pytest
 
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.core.command import Command
+from agentbench.core.errors import PatchInvalid
 from agentbench.workspace.diff.extract import extract
 from tests.acceptance.toy import HIDDEN, REPO, UNIT, TaskFactory, patch_of
 from tests.cheats.snippets import CORE, RIGHT, SPREAD_EXPORTS
@@ -90,7 +91,11 @@ class Submission:
         with context.backend.open(context.spec, context.prepared) as sandbox:
             sandbox.run(Command(line=self.script, cwd=context.spec.workdir, timeout_sec=60))
             sandbox.kill_processes()
-            delta = extract(context.prepared.base_tree, sandbox.tree(), generated=context.loaded.task.oracle.generated)
+            generated = context.loaded.task.oracle.generated
+            try:
+                delta = extract(context.prepared.base_tree, sandbox.tree(), generated=generated)
+            except PatchInvalid as fault:  # the work ended its own sandbox
+                return b"", fault.message
         return delta.patch, delta.problem
 
 

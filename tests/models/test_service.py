@@ -105,6 +105,12 @@ def test_azure_style_paths_and_headers(serve: Serve, transport: Transport) -> No
         pytest.param(status(302), faults.Rejected, 1, id="redirection"),
         pytest.param(status(400, "maximum context length is 8192"), faults.ContextOverflow, 1, id="overflow"),
         pytest.param(status(413), faults.ContextOverflow, 1, id="413"),
+        pytest.param(
+            status(429, "Request too large for m on tokens per min (TPM): Limit 10, Requested 20"),
+            faults.ContextOverflow,
+            1,
+            id="429 of a request above the limit per minute",
+        ),
         pytest.param(closes_at_once, faults.Truncated, 3, id="closes"),
         pytest.param(shorter_than_promised, faults.Truncated, 3, id="cut body"),
         pytest.param(raw(b'{"choices": [{"mess'), faults.Truncated, 3, id="cut JSON"),

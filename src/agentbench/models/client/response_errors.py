@@ -20,6 +20,8 @@ _OVERFLOW = re.compile(
     r"|exceeds the (?:available )?context|input is too long|string_above_max_length",
     re.IGNORECASE,
 )
+_NEVER_FITS = re.compile(r"request too large|tokens must be reduced", re.IGNORECASE)
+"""Of a request with more tokens than the account may send in a minute. It is refused as often as it is sent."""
 
 
 def fault_of(status: int, body: bytes, retry_after: float | None = None) -> faults.ServiceFault:
@@ -29,7 +31,8 @@ def fault_of(status: int, body: bytes, retry_after: float | None = None) -> faul
     if status in {401, 402, 403}:
         remedy = "check the API key, its permissions and its credit"
         return faults.Unauthorised(message, status=status, remedy=remedy)
-    if status == 413 or (status in {400, 422} and _OVERFLOW.search(text)):
+    never_fits = status == 413 or (status == 429 and _NEVER_FITS.search(text))
+    if never_fits or (status in {400, 422} and _OVERFLOW.search(text)):
         return faults.ContextOverflow(message, status=status)
     for kind, holds in (
         (faults.RateLimited, status == 429),
