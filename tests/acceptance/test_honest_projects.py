@@ -12,7 +12,7 @@ from agentbench.acceptance.checks.required_tests import files_of
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance
 from agentbench.acceptance.inspection.known_behaviour import known_behaviour, monkeypatched_names
-from tests.acceptance.toy import EDITABLE, FIXED, REPO, TaskFactory, patch_of
+from tests.acceptance.toy import EDITABLE, FIXED, REPO, UNIT, TaskFactory, patch_of
 
 pytestmark = pytest.mark.component
 
@@ -724,6 +724,34 @@ def test_patches_may_read_test_data_that_the_reference_reads(tasks: TaskFactory,
     assert "reads tests/data/answers.json, a file of the tests that no test passed to it" in gate.detail
 
 
+SCANS = """
+
+def scan():
+    from pathlib import Path
+
+    return sorted(path.name for path in Path().rglob("*.py") if "FIX" "ME" in {read})
+"""
+SCANNED = {"tests/test_scan.py": "from toy.core import scan\n\n\ndef test_scan():\n    assert scan() == []\n"}
+
+
+@pytest.mark.req("G-01", "G-14")
+def test_patches_may_read_all_sources_if_the_reference_does(tasks: TaskFactory, tmp_path: Path) -> None:
+    unit = {**UNIT, "fail_to_pass": ["tests/test_scan.py::test_scan"], "pass_to_pass": []}
+    shared: dict[str, object] = {"hidden": SCANNED, "oracle": {"checks": [unit]}}
+    right = {"src/toy/core.py": FIXED + SCANS.format(read="path.read_text()")}
+    reference = patch_of(tasks.context(tmp_path / "bare", **shared), right).decode()  # type: ignore[arg-type]
+    context = tasks.context(
+        tmp_path / "task",
+        files={"reference.patch": reference},
+        reference="reference.patch",
+        **shared,  # type: ignore[arg-type]
+    )
+    otherwise = {"src/toy/core.py": FIXED + SCANS.format(read="open(path).read()")}
+    result = grade(patch_of(context, otherwise), context)
+    assert result.accepted, describe(result)
+    assert not result.findings
+
+
 SEARCHES_MEMORY = """
 
 class Like:
@@ -734,7 +762,9 @@ class Like:
 def search():
     import gc
     import io
+    import traceback
 
+    traceback.extract_stack()
     io.FileIO(Like()).close()
     return [thing for thing in gc.get_objects() if type(thing) is Like]
 """

@@ -370,6 +370,52 @@ def test_texts_that_are_searched_for_do_not_become_other_texts_of_the_file(line:
         assert all(decoy.count("Abort") == source.count("Abort") for decoy in decoys)
 
 
+@pytest.mark.req("G-14")
+def test_numbers_stay_in_texts_that_are_searched_for() -> None:
+    """An honest message may name several: "version 3 cannot be read, but version 2 can"."""
+    for seed in range(20):
+        decoys = decoys_of("def test_it():\n    assert 'version 3' in f()\n", str(seed))
+        assert decoys
+        assert all("3" in decoy for decoy in decoys)
+
+
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize(
+    "expected, tolerance",
+    [("314, abs=20", 20), ("314, rel=0.1", 31), ("314, 0.1", 31), ("[314, 314], abs=20", 20)],
+)
+def test_no_result_is_near_the_real_and_a_wrong_value(expected: str, tolerance: float) -> None:
+    decoys = [
+        decoy
+        for seed in range(20)
+        for decoy in decoys_of(f"def test_it():\n    assert f() == approx({expected})\n", str(seed))
+    ]
+    numbers = {int(number) for decoy in decoys for number in re.findall(r"\d{3}", decoy)}
+    assert numbers - {314}
+    assert all(abs(number - 314) > 2 * tolerance for number in numbers - {314})
+    assert all(expected.partition(", ")[2].rpartition(", ")[2] in decoy for decoy in decoys if "!=" not in decoy)
+
+
+@pytest.mark.req("G-14")
+def test_tolerances_that_are_not_literals_leave_no_other_value() -> None:
+    source = "def test_it():\n    value = 314\n    assert f() == approx({})\n"
+    assert all("!=" in decoy for decoy in decoys_of(source.format("value, abs=20")))
+    assert all("!=" in decoy for decoy in decoys_of(source.format("314, abs=near")))
+    assert any("==" in decoy for decoy in decoys_of(source.format("value")))
+
+
+@pytest.mark.req("G-14")
+def test_arguments_of_new_classes_stay() -> None:
+    """Whether two tokens on different lines are equal is for the solution to decide."""
+    source = b"def test_it():\n    assert f() == [Token('alpha', 1), Node('beta', 2)]\n"
+    drawn = {
+        mutation.original
+        for seed in range(20)
+        for mutation in find_mutations(source, [PLACE], str(seed), frozenset({"Token"}))[PLACE].values()
+    }
+    assert drawn == {"'beta'", "2"}
+
+
 @pytest.mark.parametrize(
     "lines",
     [

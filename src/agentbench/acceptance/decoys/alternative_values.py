@@ -30,8 +30,11 @@ _LETTER_CLASSES = ("aeiou", "bcdfghklmnprstvw", "jqxyz", "AEIOU", "BCDFGHKLMNPRS
 _MAX_EDITS = 12
 
 
-def other_literals(value: object, source: str, rng: random.Random) -> Iterator[str]:
-    """Yield other literals for a value that is written as `source`, the best ones first."""
+def other_literals(value: object, source: str, rng: random.Random, *, searched: bool = False) -> Iterator[str]:
+    """Yield other literals for a value that is written as `source`, the best ones first.
+
+    A text that is `searched` for in a longer one keeps its numbers: an honest message may contain it with others too.
+    """
     if isinstance(value, bool):
         yield repr(not value)
     elif isinstance(value, int):
@@ -40,7 +43,7 @@ def other_literals(value: object, source: str, rng: random.Random) -> Iterator[s
         others = _other_floats(value, source, rng)
         yield from (text for text in others if not math.isclose(float(text), value, rel_tol=_TOLERANCE))
     elif isinstance(value, str | bytes):
-        yield from (text for text in _other_texts(source, rng) if _is_other_value(value, text))
+        yield from (text for text in _other_texts(source, rng, numbers=not searched) if _is_other_value(value, text))
         if not value:
             yield from (f"{source[:-1]}{letter}{source[-1]}" for letter in rng.sample("a0 -x1", 3))
 
@@ -134,12 +137,12 @@ def _other_floats(value: float, source: str, rng: random.Random) -> Iterator[str
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-def _other_texts(source: str, rng: random.Random) -> Iterator[str]:
+def _other_texts(source: str, rng: random.Random, *, numbers: bool) -> Iterator[str]:
     """Yield texts with two words exchanged, then with another number, then with another letter."""
     start = len(prefix[0]) if (prefix := _PREFIX.match(source)) else 0
     body = source if "r" in source[:start].lower() else _ESCAPE.sub(lambda found: "\0" * len(found[0]), source)
     body = "\0" * start + body[start:]
-    for edits in (_exchanged_words(body, rng), _other_runs(body, rng), _other_letters(body, rng)):
+    for edits in (_exchanged_words(body, rng), _other_runs(body, rng) if numbers else (), _other_letters(body, rng)):
         for start, end, text in edits:
             yield source[:start] + text + source[end:]
 

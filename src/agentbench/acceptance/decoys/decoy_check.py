@@ -218,10 +218,15 @@ class _DecoyCheck:
         return [target for target in passed if target in correct]
 
     def _expects_one_class(self, target: DecoyTarget, run: DecoyRun) -> bool:
-        mutation = target.mutation
-        sources = (write.content for write in self._tests.candidate.tree.writes if write.path.endswith(b".py"))
+        mutation, candidate = target.mutation, self._tests.candidate
+        patched = (write.content or b"" for write in candidate.tree.writes if write.path.endswith(b".py"))
+        base = (
+            self._tests.before(path.decode(errors="surrogateescape"))
+            for path in candidate.base
+            if path.endswith(b".py")
+        )
         is_one = mutation.kind == "exception" and is_one_class(
-            mutation.original, mutation.replacements[run.assignment.decoys[target]], filter(None, sources)
+            mutation.original, mutation.replacements[run.assignment.decoys[target]], patched, base
         )
         self._without_evidence |= set(target.ids) if is_one else set()
         return is_one

@@ -16,6 +16,7 @@ from agentbench.acceptance.decoys.assignments import DecoyPlan, DecoyTarget, dra
 from agentbench.acceptance.decoys.decoy_runs import DecoyRun, run_decoys, source_of
 from agentbench.acceptance.decoys.inherited_tests import definition_places
 from agentbench.acceptance.decoys.mutation import Place
+from agentbench.acceptance.decoys.source_file import defined_names
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import TaskError
 
@@ -23,7 +24,7 @@ MAX_FAIL_TO_PASS, MAX_DECOYS_WITH_PASS_TO_PASS = 2000, 20
 """Maximum number of fail-to-pass ids with decoys. If there are few, pass-to-pass ids bring them to the second number."""
 VERSION = 15
 """Raise this when the fields of `DecoyPlan` change."""
-METHOD = 3
+METHOD = 4
 """Raise this when tests are mutated or runs are drawn differently. Recorded plans stay valid, cached ones are made again."""
 MAX_PLANS = 5
 """Number of plans to draw, each with fewer tests, until the reference behaves correctly in all runs."""
@@ -167,8 +168,9 @@ def _mutable_targets(reference: PytestCheck, items: Sequence[CollectedItem], see
 
     requirement = reference.requirement
     fail_to_pass, required = frozenset(requirement.fail_to_pass), {*requirement.fail_to_pass, *requirement.pass_to_pass}
+    new_names = _new_names(reference)
     for file, places in _group_by_function(reference, [item for item in items if item.id in required]).items():
-        found = find_mutations(source_of(reference.candidate, file), set(places), f"{seed}\0{file}")
+        found = find_mutations(source_of(reference.candidate, file), set(places), f"{seed}\0{file}", new_names)
         for place, mutations in found.items():
             for row, mutation in mutations.items():
                 tests = places[place]
@@ -182,6 +184,17 @@ def _mutable_targets(reference: PytestCheck, items: Sequence[CollectedItem], see
                         fail_to_pass=not fail_to_pass.isdisjoint(ids),
                         mutation=mutation,
                     )
+
+
+def _new_names(reference: PytestCheck) -> frozenset[str]:
+    """Return the names of classes and the like that the reference adds to the files that it changes."""
+    candidate, before, after = reference.candidate, set[str](), set[str]()
+    hidden = candidate.context.loaded.hidden_files()
+    for write in candidate.tree.writes:
+        if write.path.endswith(b".py") and write.path not in hidden:
+            after |= defined_names(write.content or b"")
+            before |= defined_names(reference.before(write.path.decode(errors="surrogateescape")))
+    return frozenset(after - before)
 
 
 def _group_by_function(

@@ -49,12 +49,18 @@ def other_exceptions(expected: ast.expr, file: SourceFile, rng: random.Random) -
     return others
 
 
-def is_one_class(expected: str, other: str, sources: Iterable[bytes]) -> bool:
-    """Return whether a class in the sources is derived from these two built-in exceptions and no third one.
+def is_one_class(expected: str, other: str, patched: Iterable[bytes], base: Iterable[bytes]) -> bool:
+    """Return whether a class is derived from these two built-in exceptions and no third one.
 
-    Honest code has such classes (`class Missing(KeyError, AttributeError)`). Classes of several such pairs do not count:
-    they could be there to excuse whatever a decoy expects.
+    Honest code has such classes (`class Missing(KeyError, AttributeError)`). In the files of the patch, classes of several
+    such pairs do not count: they could be there to excuse whatever a decoy expects.
     """
+    pair = frozenset({expected, other})
+    return _pairs_of(patched) == {pair} or pair in _pairs_of(base)
+
+
+def _pairs_of(sources: Iterable[bytes]) -> set[frozenset[str]]:
+    """Return the built-in exceptions of each class that is derived from several."""
     pairs: set[frozenset[str]] = set()
     for source in sources:
         try:
@@ -63,7 +69,7 @@ def is_one_class(expected: str, other: str, sources: Iterable[bytes]) -> bool:
             continue
         bases = {node.name: node.bases for node in nodes if isinstance(node, ast.ClassDef)}
         pairs |= {found for name in bases if len(found := _builtin_bases(name, bases)) > 1}
-    return pairs == {frozenset({expected, other})}
+    return pairs
 
 
 def _builtin_bases(name: str, bases: Mapping[str, list[ast.expr]]) -> frozenset[str]:

@@ -48,8 +48,12 @@ class LiteralPart:
 
     def accepts(self, text: str) -> bool:
         """Return whether the value can still be constructed with another literal."""
-        names = set() if self.call is None else names_in(self.call.func) & _CONSTRUCTORS.keys()
-        if not names or self.call is None:
+        if self.call is None:
+            return True
+        if "approx" in names_in(self.call.func):
+            return self._is_out_of_tolerance(self.call, text)
+        names = names_in(self.call.func) & _CONSTRUCTORS.keys()
+        if not names:
             return True
         try:
             arguments = [ast.literal_eval(text if part is self.node else part) for part in self.call.args]
@@ -58,9 +62,28 @@ class LiteralPart:
             return False
         return other is not None
 
+    def _is_out_of_tolerance(self, call: ast.Call, text: str) -> bool:
+        """Return whether no number is within the tolerance of both values: that of a solution may lie in between."""
+        given = dict(zip(("rel", "abs"), call.args[1:], strict=False))
+        given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg in {"rel", "abs"}}
+        try:
+            value, other = (abs(ast.literal_eval(part)) for part in (self.node, text))
+            relative, absolute = (float(ast.literal_eval(given.get(name, _ZERO))) for name in ("rel", "abs"))
+        except (ValueError, TypeError, SyntaxError, ArithmeticError):
+            return not given
+        return bool(abs(value - other) > 2 * max(absolute, relative * max(value, other)))
 
-def literal_parts(node: ast.expr, call: ast.Call | None = None) -> Iterator[LiteralPart]:
-    """Yield the literals of a value that make another value if they change."""
+
+_ZERO = ast.Constant(0)
+
+
+def literal_parts(
+    node: ast.expr, new_names: frozenset[str] = frozenset(), call: ast.Call | None = None
+) -> Iterator[LiteralPart]:
+    """Yield the literals of a value that make another value if they change.
+
+    Objects of classes with `new_names` may be equal although their arguments differ.
+    """
     match node:
         case ast.Constant():
             yield LiteralPart(node, call)
@@ -68,24 +91,25 @@ def literal_parts(node: ast.expr, call: ast.Call | None = None) -> Iterator[Lite
             yield LiteralPart(operand, call)
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts) | ast.Dict(values=parts):
             for part in parts:
-                yield from literal_parts(part)
+                yield from literal_parts(part, new_names, call)
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
-            yield from literal_parts(left)
-            yield from literal_parts(right)
+            yield from literal_parts(left, new_names)
+            yield from literal_parts(right, new_names)
         case ast.Call(func=ast.Attribute(value=ast.Constant() as text, attr=method)) if method in _TEXT_METHODS:
             yield from literal_parts(text)
-        case ast.Call(func=function) if names_in(function) & VALUE_CALLS or _is_class(function):
-            for part in (*node.args, *(keyword.value for keyword in node.keywords if keyword.arg not in _OPTIONS)):
-                yield from literal_parts(part, node)
+        case ast.Call(func=function) if names_in(function) & VALUE_CALLS or _is_class(function, new_names):
+            values = node.args[:1] if "approx" in names_in(function) else node.args
+            for part in (*values, *(keyword.value for keyword in node.keywords if keyword.arg not in _OPTIONS)):
+                yield from literal_parts(part, new_names, node)
 
 
 _OPTIONS = frozenset({"rel", "abs", "nan_ok", "tzinfo", "fold"})
 """Keyword arguments of value calls that are not part of the value."""
 
 
-def _is_class(function: ast.expr) -> bool:
-    """Return whether a call creates an object of a class, by its name."""
+def _is_class(function: ast.expr, new_names: frozenset[str]) -> bool:
+    """Return whether a call creates an object of a class that is not new, by its name."""
     name = (
         function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
     )
-    return name[:1].isupper() and not name.isupper()
+    return name[:1].isupper() and not name.isupper() and name not in new_names

@@ -53,9 +53,12 @@ _OPERATORS = {
 
 
 def find_mutations(
-    source: bytes, wanted: Collection[Place], seed: str
+    source: bytes, wanted: Collection[Place], seed: str, new_names: frozenset[str] = frozenset()
 ) -> Mapping[Place, Mapping[Row | None, Mutation]]:
     """Return the mutations of each wanted test: one, or one for each row of `parametrize`.
+
+    `new_names` are those of classes that the base repository does not have. A solution may decide which of their values
+    make two objects equal, so their arguments stay.
 
     Empty if the source is not Python or not UTF-8. The same seed gives the same values: code that sees many runs of a
     test sees the real value no more often than each wrong one.
@@ -69,18 +72,26 @@ def find_mutations(
     for place, function in file.functions.items():
         if place in wanted:
             rng = random.Random("\0".join((seed, *place)))  # noqa: S311 - the seed is secret
-            mutations[place] = _TestMutator(file, everywhere, function, rng).mutations()
+            mutations[place] = _TestMutator(file, everywhere, function, rng, new_names).mutations()
     return {place: found for place, found in mutations.items() if found}
 
 
 class _TestMutator:
     """Finds the mutations of one test."""
 
-    def __init__(self, file: SourceFile, everywhere: Counter[Hashable], test: TestDef, rng: random.Random) -> None:
+    def __init__(
+        self,
+        file: SourceFile,
+        everywhere: Counter[Hashable],
+        test: TestDef,
+        rng: random.Random,
+        new_names: frozenset[str],
+    ) -> None:
         self._file = file
         self._everywhere = everywhere
         self._test = test
         self._rng = rng
+        self._new_names = new_names
         self._prose = file.prose(test)
         self._assertions = final_assertions(test)
         # In random order: code that knew which assertion is changed could answer only this one honestly.
@@ -94,7 +105,10 @@ class _TestMutator:
         for statement in self._assertions:
             expected = self._expected(statement)
             self._constants += [
-                part.node for written in expected if written.row for part in literal_parts(written.node)
+                part.node
+                for written in expected
+                if written.row
+                for part in literal_parts(written.node, self._new_names)
             ]
             for written in expected:
                 rows.add(written.row)
@@ -165,12 +179,14 @@ class _TestMutator:
 
     def _mutate_value(self, written: WrittenValue) -> Mutation | None:
         """Change a random part of a value: code that knew which one could compute it honestly and fake the others."""
-        parts = [part for part in literal_parts(written.node) if not self._is_in_prose(part.node)]
+        every_part = literal_parts(written.node, self._new_names)
+        parts = [part for part in every_part if not self._is_in_prose(part.node)]
         self._rng.shuffle(parts)
         parts.sort(key=lambda part: isinstance(part.value, bool))
         for part in parts:
             text = self._file.text(part.node)
-            new = list(itertools.islice(other_literals(part.value, text, self._rng), _MAX_CANDIDATES))
+            others = other_literals(part.value, text, self._rng, searched=written.searched)
+            new = list(itertools.islice(others, _MAX_CANDIDATES))
             in_file = self._file.literals[type(part.value)]
             near: list[str] = []
             if written.searched:

@@ -64,10 +64,14 @@ def _only_compared(name: str, test: TestDef, assertions: Sequence[ast.stmt]) -> 
 
 
 def unwrapped(side: ast.expr) -> ast.expr:
-    """Return the name in `approx(name)`, `list(name)` and the like; any other expression as it is."""
+    """Return the name in `approx(name)`, `list(name)` and the like; any other expression as it is.
+
+    With a tolerance, one result could be near two values of the name.
+    """
     match side:
-        case ast.Call(func=function, args=[ast.Name() as name, *_]) if names_in(function) & VALUE_CALLS:
-            return name
+        case ast.Call(func=function, args=[ast.Name() as name, *others]) if names_in(function) & VALUE_CALLS:
+            has_tolerance = "approx" in names_in(function) and bool(others or side.keywords)
+            return side if has_tolerance else name
     return side
 
 

@@ -94,6 +94,17 @@ def names_in(node: ast.AST) -> set[str]:
     return names | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
 
 
+def defined_names(source: bytes) -> set[str]:
+    """Return the names that a source defines or assigns; empty if it cannot be parsed."""
+    tree = syntax.parse_or_none(source)
+    nodes = () if tree is None else ast.walk(tree)
+    return {
+        node.id if isinstance(node, ast.Name) else node.name
+        for node in nodes
+        if isinstance(node, TestDef | ast.ClassDef) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    }
+
+
 def local_value(name: str, test: TestDef) -> ast.expr | None:
     """Return the value that a test assigns to a name in its outermost block, if it binds the name nowhere else."""
     bound = [

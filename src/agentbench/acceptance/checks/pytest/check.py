@@ -25,7 +25,7 @@ from agentbench.acceptance.checks.pytest.base_survey import (
     pins_of,
     survey,
 )
-from agentbench.acceptance.checks.pytest.decide import LOAD, OPEN_DATA, decide_run, run_findings
+from agentbench.acceptance.checks.pytest.decide import LOAD, OPEN_DATA, OPEN_TEST, decide_run, run_findings
 from agentbench.acceptance.checks.pytest.item_ids import IdMap, function_id
 from agentbench.acceptance.checks.pytest.narrow_command import narrow_arguments, without_parameters
 from agentbench.acceptance.checks.pytest.patient_run import run_patiently
@@ -47,7 +47,7 @@ from agentbench.tree.limits import TreeTooLarge
 MAX_CLOSELY = 1000
 """Fail-to-pass tests around which the runner is always inspected; one inspection takes about a millisecond."""
 FILE_EVENTS = (OPEN_DATA, LOAD)
-"""Audit events that name a file, and are no finding if the reference causes them too."""
+"""Starts of audit events that name a file. They are no finding if the reference causes them too."""
 MAX_BEFORE = 32 * 1024 * 1024
 
 
@@ -102,7 +102,7 @@ class SelectedTests:
 
 
 class ReferenceReads(BaseModel):
-    """Audit events of the reference: the files beside the tests that it reads, and the code that it makes and loads."""
+    """Audit events of the reference: the tests and the files beside them that it reads, and the code that it makes and loads."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
     events: tuple[str, ...]
@@ -261,17 +261,20 @@ class PytestCheck:
         if set(transcript.behaviour()) - known:
             # Tests of the base repository may do the same when they run, not only when they are collected.
             known.update(base_test_run(self.candidate.context, self.check, self.command).behaviour)
-            known.update(known_behaviour(transcript.audit_events, self._before))
-        files = [
-            event for event in transcript.audit_events if event.what.startswith(FILE_EVENTS) and event.key not in known
+            known.update(known_behaviour(transcript.audit_events, self.before))
+        reads = [
+            event
+            for event in transcript.audit_events
+            if event.key not in known
+            and (event.what.startswith(FILE_EVENTS) or (event.what == OPEN_TEST and run.decoys))
         ]
-        if files:
+        if reads:
             allowed = self._reference_reads()
-            known.update(event.key for event in files if event.what in allowed)
+            known.update(event.key for event in reads if event.what in allowed)
         return known
 
     def _reference_reads(self) -> frozenset[str]:
-        """Events of the reference that name a file: tests may pass files on unseen by the runner."""
+        """Events of the reference: tests may pass files on unseen by the runner, and a solution may have to read sources."""
         file, context = self.candidate.reference_file, self.candidate.context
         evidence = context.reference_evidence
         if file is None and not evidence.is_recorded(self.check.id, ReferenceReads):
@@ -283,15 +286,14 @@ class PytestCheck:
                 observed = [] if reference is None else reference.run().transcript.audit_events
             except (TaskError, ContractError, AgentFault, BuildFailed):
                 observed = []  # validation reports it
-            return ReferenceReads(
-                events=tuple(sorted({event.what for event in observed if event.what.startswith(FILE_EVENTS)}))
-            )
+            events = {event.what for event in observed if event.what.startswith((*FILE_EVENTS, OPEN_TEST))}
+            return ReferenceReads(events=tuple(sorted(events)))
 
         key = reference_key(context, self.check, file)
         return frozenset(evidence.result(context.cache, self.check.id, key, ReferenceReads, make).events)
 
-    def _before(self, file: str) -> bytes:
-        """A file of the base repository; empty if there is none or it cannot be read."""
+    def before(self, file: str) -> bytes:
+        """Return a file of the base repository; empty if there is none or it cannot be read."""
         path = file.encode("utf-8", "surrogateescape")
         tree = self.candidate.context.prepared.base_tree
         try:
