@@ -27,8 +27,6 @@ _CHUNK = 65536
 _LINE_BYTES = 1 << 20
 _WATCH_PARENT = '"$@" </dev/null & child=$!; exec >&-; read -r _; kill -KILL "$child"'
 """Kills the program when this process ends for any reason: its stdin, a pipe from this process, then closes."""
-_RUN_AFTER = 'exec 3<&0 </dev/null; { cat <&3; exec 3<&-; exec "$@"; } &'
-"""Runs a program once this process has ended. Not a child of this process, so nothing that ends its children ends it."""
 _DRAIN_SEC = 0.2
 """How long to read on after the program has ended, if its children hold its pipes open."""
 _REST_READS = 32
@@ -248,8 +246,11 @@ class BackgroundProcess:
         return data.decode("utf-8", "replace").strip()[-2000:]
 
 
-class ProgramAfterExit:
-    """Runs a program once this process has ended, however it ended: it waits for the end of a pipe from this process."""
+class DetachedProgram:
+    """A program that outlives this process and reads from it. It must fork, and its first process must exit.
+
+    Because it is no child of this process, nothing that ends the children of this process ends it.
+    """
 
     def __init__(self, argv: Sequence[str]) -> None:
         """
@@ -257,8 +258,17 @@ class ProgramAfterExit:
             HarnessError: it cannot be started.
         """
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self._child = _start(["/bin/sh", "-c", _RUN_AFTER, "after", *argv], cwd="/", **pipes)
-        self._child.wait()
+        self._child = _start(argv, cwd="/", bufsize=0, **pipes)
+        if self._child.wait() != 0:
+            raise HarnessError(f"{argv[0]} ended with exit code {self._child.returncode} when it was started")
+
+    def write(self, data: bytes) -> None:
+        """
+        Raises:
+            BrokenPipeError: the program has ended.
+        """
+        if self._child.stdin is not None:
+            self._child.stdin.write(data)
 
 
 class StreamingProcess:

@@ -200,9 +200,14 @@ class ChannelServer:
             self._attempts.pop(attempt_id, None)
 
     def close(self) -> None:
+        """Answer no node any more, also not on connections that are open: a node lives as long as it is answered."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        with self._lock:
+            nodes = [*self._nodes, *self._connections]
+        for node in nodes:
+            self.forget(node)
 
     def is_known(self, node: str) -> bool:
         with self._lock:

@@ -18,7 +18,7 @@ from agentbench.execution.cluster.attempt_service import AttemptService
 from agentbench.execution.cluster.channel_keys import new_channel_key
 from agentbench.execution.cluster.channel_server import BadMessage, ChannelServer
 from agentbench.execution.cluster.content import Address, ContentStore
-from agentbench.execution.cluster.node import NodeConfig, SentAttempt
+from agentbench.execution.cluster.node import SentAttempt
 from agentbench.execution.cluster.node_blame import MAX_ERRORS, NodeBlame
 from agentbench.execution.cluster.node_lab import LabSettings
 from agentbench.execution.cluster.pool import ClusterGone, NodePool, PoolNode
@@ -109,7 +109,6 @@ class ClusterNodes:
         self._nodes: dict[str, ClusterNode] = {}
         self._closed = threading.Event()
         self.channel = ChannelServer(cluster.driver_address, new_channel_key("driver"), store, self)
-        self._config = NodeConfig(self.channel.url, self.channel.certificate, terms.settings, terms.lost_sec)
         self._listed = time.monotonic()
         self._watcher = threading.Thread(target=self._watch, name="cluster", daemon=True)
 
@@ -241,25 +240,34 @@ class ClusterNodes:
         actor = self._cluster.start_node(node, cpus, memory_mb)
         fingerprint = ""
         try:
-            certificate, told = self._cluster.call(actor, "introduce")
-            report = _usable_report(str(told))
-            fingerprint = self.channel.trust(certificate)
+            fingerprint = self.channel.trust(str(self._cluster.call(actor, "introduce")))
+            report = self._probe(actor)
             place = PoolNode(node.address, cpus, memory_mb)
-            started = ClusterNode(node.id, place, actor, fingerprint, report)
-            with self._lock:
-                self._nodes[fingerprint] = started
-            self._cluster.call(actor, "open", self._config)
+            self._cluster.call(actor, "open", self._terms.settings)
             place.problems.update(self._cluster.call(actor, "require", dict(self._terms.requirements)))
+            self._register(ClusterNode(node.id, place, actor, fingerprint, report))
         except BaseException:
-            if fingerprint:
-                with self._lock:
-                    self._nodes.pop(fingerprint, None)
-                self.channel.forget(fingerprint)
+            self.channel.forget(fingerprint)
             self._cluster.kill(actor)
             raise
-        started.heard = time.monotonic()
         self.refused.pop(node.address, None)
         self.pool.add(place)
+
+    def _register(self, node: ClusterNode) -> None:
+        with self._lock:
+            if self._closed.is_set():  # `close` has ended all nodes that it knew
+                raise HarnessError("the run has ended")
+            self._nodes[node.fingerprint] = node
+
+    def _probe(self, actor: RayActor) -> NodeReport:
+        """Let a node connect, without which it ends, and ask what it has."""
+        where = (self.channel.url, self.channel.certificate, self._terms.lost_sec)
+        if problem := str(self._cluster.call(actor, "connect", *where)):
+            raise HarnessError(problem)
+        report = NodeReport.from_json(str(self._cluster.call(actor, "probe")))
+        if problem := report.problem():
+            raise NodeUnusable(problem)
+        return report
 
     # --- watching -----------------------------------------------------------------------------------------------------------
 
@@ -321,10 +329,3 @@ class ClusterNodes:
 
     def _kill(self, node: ClusterNode) -> None:
         self._cluster.kill(node.actor)
-
-
-def _usable_report(told: str) -> NodeReport:
-    report = NodeReport.from_json(told)
-    if problem := report.problem():
-        raise NodeUnusable(problem)
-    return report

@@ -9,6 +9,7 @@ from functools import partial
 from agentbench.core.errors import HarnessError
 from agentbench.execution.cluster.channel_keys import new_channel_key
 from agentbench.execution.cluster.channel_server import ChannelServer
+from agentbench.execution.cluster.cluster_nodes import LOST_SEC
 from agentbench.execution.cluster.content import ContentStore
 from agentbench.execution.cluster.probe import NodeReport
 from agentbench.execution.cluster.ray_cluster import RayCluster, RayNode, require_ray
@@ -59,12 +60,12 @@ def _probe(cluster: RayCluster, channel: ChannelServer, node: RayNode) -> Probed
     # Uses none of the node's resources: a node that is busy can be probed too.
     actor = cluster.start_node(node, 0, 0)
     try:
-        certificate, told = cluster.call(actor, "introduce", timeout=PROBE_SEC)
-        report = NodeReport.from_json(str(told))
-        problem = report.problem()
+        channel.trust(str(cluster.call(actor, "introduce", timeout=PROBE_SEC)))
+        where = (channel.url, channel.certificate, LOST_SEC)
+        problem = str(cluster.call(actor, "connect", *where, timeout=PROBE_SEC))
         if not problem:
-            channel.trust(str(certificate))
-            problem = str(cluster.call(actor, "reach", channel.url, channel.certificate, timeout=PROBE_SEC))
+            report = NodeReport.from_json(str(cluster.call(actor, "probe", timeout=PROBE_SEC)))
+            problem = report.problem()
     except HarnessError as error:
         problem = error.message
     finally:

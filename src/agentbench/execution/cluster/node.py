@@ -1,7 +1,8 @@
 """A node of the cluster: makes the attempts that the driver sends, in one process with one lab.
 
-The driver's messages come through Ray; everything else goes through the channel. A node that loses the driver, or that the
-driver has given up, ends its sandboxes and itself.
+The driver's messages come through Ray; everything else goes through the channel. From its start a node lives on a lease, which
+every heartbeat that reaches the driver renews, and no sandbox exists before the first one. So whatever a node does when it loses
+the driver, its watchdog ends it and its sandboxes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from agentbench.execution.cluster.node_lab import LabSettings, NodeLab
 from agentbench.execution.cluster.node_materials import NodeMaterials
 from agentbench.execution.cluster.node_models import AttemptClient, DriverOriginals, NodeModels, open_operator
 from agentbench.execution.cluster.probe import probe_node
+from agentbench.execution.cluster.wire import JsonDict
 from agentbench.execution.lab import declared_secrets
 from agentbench.execution.plan import PlanRow
 from agentbench.models.keys import Keys
@@ -32,24 +34,14 @@ from agentbench.models.presets import bundled_presets
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.sandbox.memory_folder import MemoryFolder
 from agentbench.sandbox.state import default_state
+from agentbench.sandbox.watchdog import Watchdog
 from agentbench.trace.originals import Discarded, EvidenceText, OriginalsWriter
 from agentbench.trace.redaction import Redactor
 
 HEARTBEAT_SEC = 0.5
 _HEARTBEAT_TIMEOUT_SEC = 10.0
-_END_SEC = 4.0
-"""How long a node that must end waits for its sandboxes."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeConfig:
-    """The settings of a run for a node. They contain no secret."""
-
-    url: str
-    driver_certificate: str
-    settings: LabSettings
-    lost_sec: float
-    """A node that does not reach the driver for so long ends."""
+_CONNECT_SEC = 120.0
+"""The first lease: how long the driver may take until it lets the node connect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,39 +77,47 @@ class Node:
     """The actor of one node, created by the driver."""
 
     def __init__(self, name: str) -> None:
-        self._key: ChannelKey = new_channel_key(name)
         self._state = default_state()
-        # First of all: it also removes what the probe leaves if this process is killed.
-        self._memory = MemoryFolder(self._state)
+        self._memory = MemoryFolder()
+        self._watchdog = Watchdog(self._memory.path, self._state, time.monotonic() + _CONNECT_SEC)
+        self._key: ChannelKey = new_channel_key(name)
         self._closed = threading.Event()
         self._running: dict[str, _Running] = {}
         self._lock = threading.Lock()
-        self._ending = threading.Lock()
+        self._opened = threading.Event()
 
     # --- messages of the driver -------------------------------------------------------------------------------------------
 
-    def introduce(self) -> tuple[str, str]:
-        """Return the node's certificate and what it has, as text: the driver may have another version."""
-        self._report = probe_node(self._state)
-        return self._key.certificate, self._report.as_json()
+    def introduce(self) -> str:
+        """Return the node's certificate."""
+        return self._key.certificate
 
-    def reach(self, url: str, driver_certificate: str) -> str:
-        """Return why the driver cannot be reached from here; empty text if it can."""
+    def connect(self, url: str, driver_certificate: str, lost_sec: float) -> str:
+        """Begin to send heartbeats. The node ends when none reaches the driver for `lost_sec`.
+
+        Return why the driver cannot be reached from here; empty text if it can.
+        """
+        self._lost_sec = lost_sec
+        self._channel = ChannelClient(url, self._key, driver_certificate)
         try:
-            ChannelClient(url, self._key, driver_certificate).post("/heartbeat", {}, timeout=_HEARTBEAT_TIMEOUT_SEC)
+            self._send_heartbeat()
         except HarnessError as error:
             return f"it cannot reach {url}: {error.message}"
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
         return ""
 
-    def open(self, config: NodeConfig) -> None:
-        """Connect to the driver."""
-        self._config = config
-        self._channel = ChannelClient(config.url, self._key, config.driver_certificate)
-        self._models = NodeModels(config.settings, self._channel)
-        self._lab = NodeLab(config.settings, self._models, self._state)
+    def probe(self) -> str:
+        """Return what the node has, as text: the driver may have another version."""
+        self._report = probe_node(self._state)
+        return self._report.as_json()
+
+    def open(self, settings: LabSettings) -> None:
+        """Get ready for attempts."""
+        self._models = NodeModels(settings, self._channel)
+        self._lab = NodeLab(settings, self._models, self._state)
         self._lab.open_operator = open_operator(self._channel)
         self._materials = NodeMaterials(self._channel.fetch, self._memory.path, self._lab)
-        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+        self._opened.set()
         # Apart from heartbeats: a large file must not make the node look lost.
         threading.Thread(target=self._send_new_evidence, name="evidence", daemon=True).start()
 
@@ -127,7 +127,7 @@ class Node:
 
     def start(self, sent: SentAttempt) -> None:
         """Begin an attempt. Its end is reported through the channel."""
-        threading.Thread(target=self._make, args=(sent,), name=f"attempt-{sent.attempt_id}").start()
+        threading.Thread(target=self._make, args=(sent,), name=f"attempt-{sent.attempt_id}", daemon=True).start()
 
     def watch(self) -> None:
         """Return when the node ends, so that the driver learns of it."""
@@ -135,7 +135,8 @@ class Node:
 
     def close(self) -> None:
         """End all sandboxes. The driver ends the process."""
-        self._end_sandboxes()
+        self._lab.cancel()
+        self._memory.close()
         self._closed.set()
 
     # --- attempts ---------------------------------------------------------------------------------------------------------
@@ -215,7 +216,7 @@ class Node:
 
     def _try_to_send(self, send: Callable[[], object], running: _Running) -> str:
         """Send something, again while the driver cannot be reached. Return why that failed."""
-        deadline = time.monotonic() + self._config.lost_sec
+        deadline = time.monotonic() + self._lost_sec
         while True:
             try:
                 send()
@@ -234,27 +235,28 @@ class Node:
             chunks, size = running.sender.transfer(failure)
             if size:
                 path = running.client.path("evidence")
-                running.client.channel.post_bytes(path, chunks, size=size, timeout=self._config.lost_sec)
+                running.client.channel.post_bytes(path, chunks, size=size, timeout=self._lost_sec)
 
     # --- life -------------------------------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
-        """Tell the driver that the node lives. Ends the node if the driver is lost, or has given it up."""
-        reached = time.monotonic()
+        """Send heartbeats while the node lives. If none reaches the driver, the watchdog ends this process."""
         while not self._closed.wait(HEARTBEAT_SEC):
             try:
-                phases = {name: attempt.phase for name, attempt in self._attempts().items()}
-                answer = self._channel.post("/heartbeat", {"phases": phases}, timeout=_HEARTBEAT_TIMEOUT_SEC)
-                reached = time.monotonic()
-                if answer.get("cancel") and not self._lab.cancelled.is_set():
-                    self._lab.cancel()
+                answer = self._send_heartbeat()
             except Dismissed:
-                self._end()
-            except ChannelLost:
-                if time.monotonic() - reached > self._config.lost_sec:
-                    self._end()
+                os._exit(0)  # its sandboxes end with it, and the watchdog removes the rest
             except HarnessError:
                 continue
+            if answer.get("cancel") and self._opened.is_set() and not self._lab.cancelled.is_set():
+                self._lab.cancel()
+
+    def _send_heartbeat(self) -> JsonDict:
+        sent = time.monotonic()
+        phases = {name: attempt.phase for name, attempt in self._attempts().items()}
+        answer = self._channel.post("/heartbeat", {"phases": phases}, timeout=_HEARTBEAT_TIMEOUT_SEC)
+        self._watchdog.renew(sent + self._lost_sec)
+        return answer
 
     def _send_new_evidence(self) -> None:
         """Send what is new, so that the driver has it if the node dies."""
@@ -268,18 +270,3 @@ class Node:
     def _attempts(self) -> dict[str, _Running]:
         with self._lock:
             return dict(self._running)
-
-    def _end(self) -> None:
-        """End every sandbox, remove what is in memory, and end the process."""
-        if not self._ending.acquire(blocking=False):
-            return
-        ended = threading.Thread(target=self._end_sandboxes, daemon=True)
-        ended.start()
-        ended.join(_END_SEC)
-        self._closed.set()
-        os._exit(0)
-
-    def _end_sandboxes(self) -> None:
-        if hasattr(self, "_lab"):
-            self._lab.cancel()
-        self._memory.close()
