@@ -114,6 +114,8 @@ def test_list_of_runs_names_altered_ones_first(edited: Path, tmp_path: Path) -> 
 def test_annotations_of_an_altered_run_begin_with_an_error(edited: Path) -> None:
     first = ab("ci", "annotations", edited).splitlines()[0]
     assert first == f"::error title=run::ALTERED: {EDITED}, see `ab verify`."
+    log = json.loads(ab("ci", "annotations", edited, "--format", "sarif"))
+    assert log["runs"][0]["results"][0]["message"]["text"] == f"ALTERED: {EDITED}, see `ab verify`."
 
 
 def test_list_of_the_view_names_altered_records(edited: Path) -> None:

@@ -56,7 +56,7 @@ def task_annotations(run: Run, folder: str) -> Iterator[str]:
 
     The first names what was altered in the run, or that it has no seals: without it, a forged pass would leave no trace.
     """
-    doubt = run.mark_seals("").strip() if run.altered or run.seals is None else ""
+    doubt = doubts(run)
     if doubt:
         yield f"::error title={_property(run.path.name)}::{_data(plain(doubt, MAX_WHY))}"
     failed = not_passed(run.finals)
@@ -68,6 +68,11 @@ def task_annotations(run: Run, folder: str) -> Iterator[str]:
         yield f"::{kind} file={file},line=1,title={title}::{_data(plain(headline(record), MAX_WHY))}"
     if len(failed) > shown:
         yield f"::notice ::{plural(len(failed) - shown, 'further attempt')} did not pass"
+
+
+def doubts(run: Run) -> str:
+    """Return what was altered in the run, or that it has no seals; empty text if its records can be relied on."""
+    return run.mark_seals("").strip() if run.altered or run.seals is None else ""
 
 
 def severity(record: AttemptRecord) -> Literal["error", "warning"]:
