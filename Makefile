@@ -28,6 +28,8 @@ help:
 
 # Many tests wait for processes, so four workers keep two cores busy. A worker without tests takes some of another's.
 WORKERS ?= 4
+# Tests write and sync many small files, so their folders are in memory if 4 GB are free there.
+TEST_TMPDIR ?= $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4000000 ] 2>/dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 
 demo:
 	@scripts/bootstrap --sandbox
@@ -35,7 +37,7 @@ demo:
 
 test:
 	@scripts/bootstrap --try-sandbox
-	@$(PYTHON_BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	@TMPDIR=$(TEST_TMPDIR) $(PYTHON_BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check:
 	@scripts/bootstrap
