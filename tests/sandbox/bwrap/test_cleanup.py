@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from agentbench.sandbox.bwrap.backend import BwrapBackend
 from agentbench.sandbox.protocol import Backend, Prepared
 from agentbench.sandbox.state import remove_leftovers
 from tests.sandbox.conftest import SPEC
-from tests.sandbox.host_processes import processes, until
+from tests.sandbox.host_processes import children_of, processes, until
 
 pytestmark = [pytest.mark.req("R-06"), pytest.mark.component]
 
@@ -39,7 +41,12 @@ _HARNESS = """
 
 
 def cgroups(name: str) -> list[Path]:
-    return [path for path in Path("/sys/fs/cgroup").glob(f"**/agentbench-{name}") if path.is_dir()]
+    # `glob` fails when a group of another test is removed meanwhile.
+    return [
+        Path(base, f"agentbench-{name}")
+        for base, names, _ in os.walk("/sys/fs/cgroup")
+        if f"agentbench-{name}" in names
+    ]
 
 
 @contextlib.contextmanager
@@ -122,6 +129,27 @@ def test_next_harness_cleans_up_after_killed_harness_and_spawner(own_state: Path
 
         until(cleaned, "the next harness does not clean up")
         assert cgroups(theirs) == []
+
+
+def test_sandbox_that_is_starting_ends_with_its_spawner(own_state: Path) -> None:
+    backend = BwrapBackend(own_state)
+    spawner = backend._supervisor.spawner.pid
+
+    def open_sandbox() -> None:
+        with contextlib.suppress(SandboxError):
+            backend.open(SPEC, None).__enter__()
+
+    opening = threading.Thread(target=open_sandbox)
+    opening.start()
+    while not (children := children_of(spawner)):
+        pass
+    child = os.pidfd_open(children[0])
+    signal.pidfd_send_signal(child, signal.SIGSTOP)
+    os.kill(spawner, signal.SIGKILL)
+    until(lambda: bool(select.select([child], [], [], 0)[0]), "the sandbox is still alive")
+    os.close(child)
+    opening.join()
+    backend.close()
 
 
 def test_cleanup_leaves_live_owners_alone(own_state: Path) -> None:

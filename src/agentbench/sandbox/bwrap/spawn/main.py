@@ -112,11 +112,12 @@ class Spawner:
             for name, value in group["settings"]:
                 write_file(f"{group['dir']}/{name}", value)
         info, info_writer = os.pipe()
+        spawner = os.getpid()
         pid = os.fork()
         if pid == 0:
             os.set_inheritable(info_writer, True)
             request["argv"] = [str(info_writer) if item == "{info}" else item for item in request["argv"]]
-            exec_sandbox(request, control, channel, errors)
+            exec_sandbox(request, control, channel, errors, spawner)
         os.close(info_writer)
         sandbox = SandboxProcess(request, pid, control, info)
         self.live[pid] = sandbox
