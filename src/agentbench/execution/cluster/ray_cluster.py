@@ -67,6 +67,8 @@ class RayCluster:
         self.address = address
         # Its annotations are incomplete.
         self._ray: Any = ray
+        # No option of Ray keeps it from printing that a node died to stdout, which may be JSON. `ab` reports lost nodes itself.
+        self._ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
         handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             self._ray.init(
