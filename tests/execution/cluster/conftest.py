@@ -6,7 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -65,20 +65,23 @@ class RayAb:
 
 
 @pytest.fixture(scope="session")
-def session_cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+def link_interpreter(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], None]:
+    return lambda state: session_state.link_interpreter_layer(tmp_path_factory, state)
+
+
+@pytest.fixture(scope="session")
+def session_cluster(tmp_path_factory: pytest.TempPathFactory, link_interpreter: Callable[[Path], None]) -> Cluster:
     require_cluster()
     folder = session_state.session_folder(tmp_path_factory)
     # The process that started all workers, or this one: the cluster ends with it.
     owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
 
     def start() -> list[str | int]:
-        cluster = start_cluster(
-            owner, ("one", "two"), lambda state: session_state.link_interpreter_layer(tmp_path_factory, state)
-        )
+        cluster = start_cluster(owner, ("one", "two"), link_interpreter)
         return [str(cluster.folder), cluster.supervisor]
 
     where, supervisor = session_state.once(folder, "ray-cluster", start)
-    return Cluster(Path(where), supervisor)
+    return Cluster(Path(where), supervisor, prepare_state=link_interpreter)
 
 
 @pytest.fixture

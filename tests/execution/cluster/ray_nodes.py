@@ -63,6 +63,8 @@ class Cluster:
     supervisor: int
     earlier: frozenset[str | int] = frozenset()
     """Owners of sandboxes and processes that an earlier test left, so that a test answers only for its own."""
+    prepare_state: Callable[[Path], None] = lambda _state: None
+    """Called with the state folder of each node before it starts."""
 
     @property
     def address(self) -> str:
@@ -77,6 +79,8 @@ class Cluster:
 
     def add(self, node: str, prepare: str = "true") -> str:
         """Start a node and return its address. `prepare`: shell commands in its mount namespace, before it starts."""
+        if not self.state(node).exists():
+            self.prepare_state(self.state(node))
         answer = self.command("add", node, prepare)
         assert answer.startswith("10."), answer
         return str(answer)
@@ -104,26 +108,25 @@ class Cluster:
         names = [path.name for node in nodes for path in self.state(node).glob("live/*")]
         return [name for name in names if name not in self.earlier]
 
-    def on_disk(self, text: bytes) -> list[Path]:
-        """List the files of all nodes that contain a text, apart from sandboxes that are open."""
+    def on_disk(self, *texts: str) -> list[str]:
+        """List the files of all nodes that contain a text, apart from open sandboxes and the layer of the interpreter."""
         found = []
         for base, folders, files in os.walk(self.folder):
-            folders[:] = [name for name in folders if name != "live"]
+            folders[:] = [name for name in folders if name not in ("live", "python")]
             for path in (Path(base, name) for name in files):
                 with contextlib.suppress(OSError):
-                    if path.is_file() and not path.is_symlink() and text in path.read_bytes():
-                        found.append(path)
+                    if path.is_file() and not path.is_symlink():
+                        data = path.read_bytes()
+                        found += [f"{text}: {path}" for text in texts if text.encode() in data]
         return found
 
 
-def start_cluster(owner: int, nodes: tuple[str, ...], prepare_state: Callable[[Path], None] | None = None) -> Cluster:
+def start_cluster(
+    owner: int, nodes: tuple[str, ...], prepare_state: Callable[[Path], None] = lambda _state: None
+) -> Cluster:
     """Start a cluster that ends with the process `owner`."""
     # Ray's sockets are below the folder, and their paths must be short.
     folder = Path(tempfile.mkdtemp(prefix="abray-", dir="/tmp"))
-    for node in nodes:
-        (folder / node).mkdir()
-        if prepare_state is not None:
-            prepare_state(folder / node / "state")
     log = folder / "supervisor.log"
     with log.open("w") as output:
         # Not a child of this process, which need not wait for it.
@@ -140,7 +143,7 @@ def start_cluster(owner: int, nodes: tuple[str, ...], prepare_state: Callable[[P
         if time.monotonic() > deadline:
             raise RuntimeError(f"the supervisor did not start: {log.read_text()}")
         time.sleep(0.05)
-    cluster = Cluster(folder, int((folder / "pid").read_text()))
+    cluster = Cluster(folder, int((folder / "pid").read_text()), prepare_state=prepare_state)
     for node in nodes:
         cluster.add(node)
     return cluster
@@ -265,11 +268,12 @@ class _Supervisor:
                 os.kill(pid, signal.SIGCONT)
         return "thawed"
 
-    def freeze(self, node: str) -> str:
-        """Stop all processes of a node, as if its machine hung."""
+    def freeze(self, node: str, program: str = "") -> str:
+        """Stop all processes of a node, as if its machine hung, or those of one program."""
         for pid in self.pids(node):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
+            with contextlib.suppress(OSError):
+                if not program or Path(f"/proc/{pid}/comm").read_text().strip() == program:
+                    os.kill(pid, signal.SIGSTOP)
         return "frozen"
 
     def pids(self, node: str) -> list[int]:

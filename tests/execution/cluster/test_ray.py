@@ -87,10 +87,10 @@ def watched_disks(cluster: Cluster, *texts: str) -> Iterator[set[str]]:
     over = threading.Event()
 
     def search() -> None:
-        found.update(f"{text}: {path}" for text in texts for path in cluster.on_disk(text.encode()))
+        found.update(cluster.on_disk(*texts))
 
     def watch() -> None:
-        while not over.wait(0.3):
+        while not over.wait(0.5):
             search()
 
     thread = threading.Thread(target=watch)
@@ -103,7 +103,7 @@ def watched_disks(cluster: Cluster, *texts: str) -> Iterator[set[str]]:
         search()
 
 
-def test_ray_gives_the_records_of_a_local_run_and_no_node_has_a_secret(
+def test_ray_gives_the_records_of_a_local_run_with_a_limited_rate_and_no_node_has_a_secret(
     ab: RayAb, cluster: Cluster, tmp_path: Path, service: str
 ) -> None:
     make_suite(tmp_path / "tasks", "one", "two")
@@ -121,6 +121,9 @@ def test_ray_gives_the_records_of_a_local_run_and_no_node_has_a_secret(
     local_run, ray_run = the_run(ab, "local"), the_run(ab, "ray")
     assert by_key(ray_run) == by_key(local_run)
     assert [record["result"]["passed"] for record in by_key(ray_run).values()] == [True] * 4
+    # All nodes wait together for the service, and it is announced once.
+    for stderr in (local.stderr, ray.stderr):
+        assert stderr.count("is unavailable: ") == stderr.count(" answers again") == 1, stderr
     for run in (local_run, ray_run):
         verified = ab("verify", run)
         assert verified.code == 0, verified.stdout
@@ -134,16 +137,24 @@ def test_ray_gives_the_records_of_a_local_run_and_no_node_has_a_secret(
     assert cluster.command("inside", "two", "find /dev/shm/agentbench-0 -type f") == ""
 
 
-def test_total_cap_holds_across_nodes(ab: RayAb, tmp_path: Path) -> None:
+def test_caps_on_a_task_and_on_the_run_hold_across_nodes(ab: RayAb, tmp_path: Path) -> None:
     make_suite(tmp_path / "tasks", "one", "two", "three")
     model = f"scripted:{answers(tmp_path / 'answers.yaml')}"
-    options = ("--agent", "llm_v0", "--model", model, "--max-steps", "100", "--total-usd", "0.5", "--workers", "3")
-    ran = ab.on_ray("run", "--suite", "tiny", *options, "--out", "out", "--json")
+    options = ("--agent", "llm_v0", "--model", model, "--max-steps", "100", "--repeats", "2", "--workers", "3")
+    caps = ("--task-usd", "0.15", "--total-usd", "0.4")
+    ran = ab.on_ray("run", "--suite", "tiny", *options, *caps, "--out", "out", "--json")
     assert ran.code == 2, ran.stderr
     attempts = ran.json["attempts"]
-    spent = sum(record["cost"]["lm"] for record in attempts)
-    assert 0.5 * 0.98 - 3 * REQUEST <= spent <= 0.5 + 3 * REQUEST
+    spent = dict.fromkeys(("one", "two", "three"), 0.0)
+    for record in attempts:
+        spent[record["task_id"]] += record["cost"]["lm"]
+    assert all(cost <= 0.15 + 2 * REQUEST for cost in spent.values()), spent
+    assert 0.4 * 0.98 - 3 * REQUEST <= sum(spent.values()) <= 0.4 + 3 * REQUEST
     assert {record["termination"]["code"] for record in attempts} == {"total_budget"}
+    # A task takes four requests and the run ten, so one task at least ends at its own cap, and one at that of the run.
+    reasons = " ".join(record["termination"]["rationale"] for record in attempts)
+    assert "(--task-usd)" in reasons
+    assert "(--total-usd)" in reasons
     assert ab("verify", ran.json["run_dir"]).code == 0
 
 
@@ -176,21 +187,22 @@ def test_stopping_rule_judge_and_vault_hold_across_nodes(ab: RayAb, cluster: Clu
     assert TOKEN in original.stdout, original
 
 
-def test_digest_evidence_of_a_node_contains_no_text(ab: RayAb, tmp_path: Path) -> None:
-    make_suite(tmp_path / "tasks", "one")
-    ran = ab.on_ray("run", "--suite", "tiny", "--agent", "reference", "--evidence", "digest", "--out", "out", "--json")
-    assert ran.code == 0, ran.stderr
-    assert [record["result"]["passed"] for record in ran.json["attempts"]] == [True]
-    run = Path(ran.json["run_dir"])
-    assert json.loads((run / "run.json").read_text())["evidence"] == {"text": "digest", "originals": "not kept"}
-    assert [path for path in run.rglob("*") if path.is_file() and b"+42" in path.read_bytes()] == []
-    assert ab("verify", run).code == 0
-
-
-def test_node_makes_attempts_in_docker(ab: RayAb, cluster: Cluster, tmp_path: Path) -> None:
+def test_node_makes_attempts_in_docker_and_keeps_digests_only(ab: RayAb, cluster: Cluster, tmp_path: Path) -> None:
     require_docker()
     make_suite(tmp_path / "tasks", "one")
-    options = ("--suite", "tiny", "--agent", "reference", "--sandbox", "docker", "--out", "out", "--json")
+    options = (
+        "--suite",
+        "tiny",
+        "--agent",
+        "reference",
+        "--sandbox",
+        "docker",
+        "--evidence",
+        "digest",
+        "--out",
+        "out",
+        "--json",
+    )
     try:
         ran = ab.on_ray("run", *options, env={"DOCKER_HOST": os.environ.get("DOCKER_HOST", "")})
     finally:
@@ -198,7 +210,10 @@ def test_node_makes_attempts_in_docker(ab: RayAb, cluster: Cluster, tmp_path: Pa
             remove_images(find_engine(), cluster.state(node))
     assert ran.code == 0, ran.stderr
     assert [record["result"]["passed"] for record in ran.json["attempts"]] == [True]
-    assert ab("verify", ran.json["run_dir"]).code == 0
+    run = Path(ran.json["run_dir"])
+    assert json.loads((run / "run.json").read_text())["evidence"] == {"text": "digest", "originals": "not kept"}
+    assert [path for path in run.rglob("*") if path.is_file() and b"+42" in path.read_bytes()] == []
+    assert ab("verify", run).code == 0
 
 
 @pytest.mark.slow

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.core.errors import InputError
-from agentbench.execution.operator import pending_questions, write_answer
+from agentbench.execution.operator import PendingQuestion, pending_questions, write_answer
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from tests.execution.cluster.conftest import RayAb, driver
-from tests.execution.cluster.ray_nodes import Cluster, require_cluster, start_cluster
+from tests.execution.cluster.ray_nodes import ROOT, Cluster, require_cluster, start_cluster
 from tests.execution.tasks import ASKS, make_suite
 
 pytestmark = [pytest.mark.slow, pytest.mark.end_to_end, pytest.mark.req("R-14b"), pytest.mark.timeout(900)]
@@ -30,7 +29,7 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 240) -> 
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.1)
+        time.sleep(0.3)  # most conditions list the processes of several nodes
 
 
 def run_of(ab: RayAb, out: str = "out") -> Path:
@@ -98,17 +97,22 @@ def errors(ab: RayAb) -> str:
     return (ab.cwd / "stderr").read_text()
 
 
-@contextmanager
-def answered(run: Path) -> Iterator[None]:
-    """Answer every question meanwhile."""
+PROBE = """
+def probe_node(state):
+    with closing(open_backend("bwrap", state=state, needs_image=False)) as backend:
+        with backend.open(SandboxSpec(Phase.AGENT, Limits()), None):
+            threading.Event().wait()
+"""
 
-    def answer() -> None:
-        for question in pending_questions(run):
-            with suppress(InputError, OSError):  # the attempt has ended
-                write_answer(run, question, "continue", "test", "it may")
 
-    with repeated(answer):
-        yield
+@pytest.fixture
+def hanging(cluster: Cluster, tmp_path: Path) -> Iterator[str]:
+    """Add a node whose probe does not end, in an open sandbox, and return its name."""
+    probe = ROOT / "src/agentbench/execution/cluster/probe.py"
+    (tmp_path / "probe.py").write_text(probe.read_text() + "import threading\n" + PROBE)
+    cluster.add("hanging", f"mount --bind {tmp_path}/probe.py {probe}")
+    yield "hanging"
+    cluster.command("kill", "hanging")
 
 
 @pytest.fixture
@@ -157,6 +161,7 @@ def test_attempts_of_lost_nodes_are_made_again_elsewhere(
         assert f"node {faulty[name]} is lost: " in errors(ab)
     for name in ("full", "broken"):
         assert f"harness error on node {faulty[name]}, trying another node" in errors(ab)
+    assert "(raylet)" not in errors(ab) + (tmp_path / "stdout").read_text()
     verified = ab("verify", run)
     assert verified.code == 0, verified.stdout
     # A node that comes back, or lost the driver, ends what it was doing.
@@ -164,31 +169,34 @@ def test_attempts_of_lost_nodes_are_made_again_elsewhere(
     wait_for(lambda: not sandboxes(cluster, "frozen", "cut"), "the sandboxes of lost nodes end")
 
 
-def test_killed_driver_leaves_nothing_and_its_run_is_resumed(ab: RayAb, cluster: Cluster, tmp_path: Path) -> None:
+def test_killed_and_interrupted_drivers_leave_nothing_on_any_node(
+    ab: RayAb, cluster: Cluster, hanging: str, tmp_path: Path
+) -> None:
     process = asking(ab, tmp_path, "one", "two")
     run = run_of(ab)
     wait_for(lambda: len(pending_questions(run)) == 2 or process.poll() is not None, "all attempts wait")
     assert sandboxes(cluster, "one", "two"), errors(ab)
+    wait_for(lambda: bool(sandboxes(cluster, hanging)), "the probe of the hanging node")
+    # Ray cannot end what runs on that node, and no attempt was ever sent there.
+    cluster.command("freeze", hanging, "raylet")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    wait_for(lambda: not sandboxes(cluster, "one", "two"), "the sandboxes of the dead driver end")
+    nodes = ("one", "two", hanging)
+    wait_for(lambda: not sandboxes(cluster, *nodes), "the sandboxes of the dead driver end")
     kept = "find /dev/shm/agentbench-0 -type f"
-    wait_for(lambda: not any(cluster.command("inside", node, kept) for node in ("one", "two")), "hidden files are gone")
-    wait_for(lambda: not cluster.owners("one", "two"), "no folder is left")
-    with answered(run):
-        resumed = ab.on_ray("run", "--resume", run)
-    assert resumed.code == 0, resumed.stderr
-    made = records(run)
-    assert [record.result.passed for record in made if record.final] == [True] * 2
-    assert [record.result.failure_reason for record in made if not record.final] == ["INTERRUPTED"] * 2
-    verified = ab("verify", run)
-    assert verified.code == 0, verified.stdout
+    wait_for(lambda: not any(cluster.command("inside", node, kept) for node in nodes), "hidden files are gone")
+    wait_for(lambda: not cluster.owners(*nodes), "no folder is left")
+    cluster.command("kill", hanging)
 
+    before = {question.attempt_id for question in pending_questions(run)}
 
-def test_interrupt_ends_the_sandboxes_of_all_nodes(ab: RayAb, cluster: Cluster, tmp_path: Path) -> None:
-    process = asking(ab, tmp_path, "one", "two")
-    run = run_of(ab)
-    wait_for(lambda: len(pending_questions(run)) == 2 or process.poll() is not None, "all attempts wait")
+    def asked() -> list[PendingQuestion]:
+        return [question for question in pending_questions(run) if question.attempt_id not in before]
+
+    process = ab.start("run", "--resume", run.relative_to(ab.cwd))
+    wait_for(lambda: len(asked()) == 2 or process.poll() is not None, "all attempts wait again")
+    write_answer(run, asked()[0], "continue", "test", "it may")
+    wait_for(lambda: any(record.result.passed for record in records(run)), "the answered attempt ends")
     assert sandboxes(cluster, "one", "two"), errors(ab)
     os.killpg(process.pid, signal.SIGINT)
     process.wait(120)
@@ -196,12 +204,19 @@ def test_interrupt_ends_the_sandboxes_of_all_nodes(ab: RayAb, cluster: Cluster, 
     assert sandboxes(cluster, "one", "two") == []
     assert "Traceback" not in errors(ab)
     assert f"To continue: ab run --resume {run.relative_to(ab.cwd)}" in errors(ab)
-    assert [record.result.failure_reason for record in records(run)] == ["INTERRUPTED"] * 2
+    made = records(run)
+    finals = {(record.result.passed, record.result.failure_reason) for record in made if record.final}
+    assert finals == {(True, None), (False, "INTERRUPTED")}
+    assert [record.result.failure_reason for record in made if not record.final] == ["INTERRUPTED"] * 2
+    verified = ab("verify", run)
+    assert verified.code == 0, verified.stdout
 
 
-def test_lost_cluster_ends_the_run_with_a_clear_message(tmp_path: Path, shared_state: Path) -> None:
+def test_lost_cluster_ends_the_run_with_a_clear_message(
+    tmp_path: Path, shared_state: Path, link_interpreter: Callable[[Path], None]
+) -> None:
     require_cluster()
-    cluster = start_cluster(os.getpid(), ("only",))
+    cluster = start_cluster(os.getpid(), ("only",), link_interpreter)
     try:
         ab = driver(cluster, tmp_path, shared_state)
         process = asking(ab, tmp_path, "one")
