@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from agentbench.core.canonical import sha256_hex
 from agentbench.execution.request import recorded_request
 from agentbench.policy.prices import MICRO, money
 from agentbench.record.run_directory import RunDirectory
@@ -99,9 +100,11 @@ def priced_run(ab: Ab, tmp_path: Path, names: tuple[str, ...], usd: float, *more
     return attempts
 
 
-@pytest.mark.req("C-09", "M-06a", "M-07a", "M-11")
+@pytest.mark.req("C-09", "M-05", "M-06a", "M-07a", "M-11")
 def test_execution_counts_against_the_attempt_cap(ab: Ab, tmp_path: Path) -> None:
     (record,) = priced_run(ab, tmp_path, ("one",), 1.0)
+    assert record["cost"]["unit"] == "usd"
+    assert record["cost"]["method_id"] == f"prices@sha256:{sha256_hex(PRICES.encode())}"
     assert record["termination"]["code"] == "cost_cap"
     rationale = "cost cap: 0.90 of 1.00 usd used, 0.15 reserved for acceptance"
     assert record["termination"]["rationale"] == rationale

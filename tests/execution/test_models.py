@@ -230,7 +230,7 @@ def test_unusable_model_is_rejected(ab: Ab, task: Path, model: str, message: str
     assert message in refused.stderr
 
 
-@pytest.mark.req("T-06", "R-09")
+@pytest.mark.req("T-06")
 def test_model_script_lists_all_its_problems(ab: Ab, task: Path, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("answers: [{txt: hello}, {tool_calls: [{arguments: {}}]}]\n")
@@ -268,13 +268,16 @@ def test_printed_secrets_are_redacted_everywhere(ab: Ab, asker: Path, task: Path
     assert ab("verify", folder).code == 0
 
 
-@pytest.mark.req("T-05", "E-10a")
+@pytest.mark.req("R-09", "T-05", "E-10a")
 def test_sandbox_has_no_api_key(ab: Ab, task: Path, tmp_path: Path) -> None:
     with_key = Ab(ab.cwd, {**ab.env, "OPENROUTER_API_KEY": SECRET, "ANTHROPIC_API_KEY": SECRET})
-    ran = with_key.by_command(task, "env | sort > answer.txt", "--model", script(tmp_path, {"text": "x"}))
+    line = f"env | sort > answer.txt; grep -als {SECRET[:12]} /proc/*/environ >> answer.txt || true"
+    ran = with_key.by_command(task, line, "--model", script(tmp_path, {"text": "x"}))
     patch = next(run_folder(ran).glob("tasks/*/diffs/final.patch")).read_text()
     assert "+ANTHROPIC_API_KEY=agentbench-placeholder-key" in patch
-    assert SECRET not in patch
+    # A key that had been there would have a placeholder in the patch.
+    for trace in (SECRET, "redacted", "OPENROUTER", "/environ"):
+        assert trace not in patch
 
 
 @pytest.mark.req("T-05")
@@ -290,7 +293,7 @@ def test_program_with_a_failing_model_ends_as_llm_error(
     assert manifest["protocol_manifest"]["planned"]["observability"] == "gateway"
 
 
-@pytest.mark.req("M-05", "M-06a")
+@pytest.mark.req("M-06a")
 def test_token_budget_ends_an_agent(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task", more="budget: {tokens: 3000}\n")
     wrong = {**calls("apply_patch", unified_diff=PATCH.replace("42", "43")), "usage": {"prompt": 100}}

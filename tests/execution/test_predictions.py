@@ -174,7 +174,7 @@ def test_predictions_of_two_methods_are_not_repeats_but_have_no_common_report(tm
 # --- grading ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("G-01")
+@pytest.mark.req("G-01", "G-15")
 def test_patch_of_300_mb_is_invalid_and_not_kept(ab: Ab, tmp_path: Path) -> None:
     task = make_task(tmp_path / "task")
     huge = tmp_path / "huge.patch"
@@ -184,6 +184,8 @@ def test_patch_of_300_mb_is_invalid_and_not_kept(ab: Ab, tmp_path: Path) -> None
     record = ab("grade", "--task", task, "--patch", huge, "--json").record
     assert record["result"] == {"passed": False, "exit_code": None, "failure_reason": "PATCH_INVALID"}
     assert record["gates"]["G1"]["why"] == "the patch is larger than 67108864 bytes"
+    assert [(check["outcome"], check["why"]) for check in record["checks"]] == [("fail", "not run: G1 failed")]
+    assert record["run_status"] == "failure"
 
 
 @pytest.mark.req("G-01")
