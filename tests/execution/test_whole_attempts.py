@@ -223,9 +223,8 @@ def test_resources_and_conditions_are_recorded(run: Run) -> None:
     phases = {sample["phase"] for sample in run["tools"].payloads("resource_sample")}
     assert {"agent", "oracle"} <= phases
     manifest = json.loads((run["tools"].folder / "manifest.json").read_text())["protocol_manifest"]
-    assert manifest["planned"]["base_seed"] == 7
-    observed = manifest["observed"]
-    assert observed["seed"] == manifest["planned"]["seed"]
+    observed, planned = manifest["observed"], manifest["planned"]
+    assert (planned["base_seed"], planned["seed"], observed["seed"], run["tools"].record["seed"]) == (7, 7, 7, 7)
     assert all(observed[name] for name in ("locale", "hardware", "started_at"))
 
 
