@@ -370,6 +370,53 @@ def test_texts_that_are_searched_for_do_not_become_other_texts_of_the_file(line:
         assert all(decoy.count("Abort") == source.count("Abort") for decoy in decoys)
 
 
+HELPERS = {
+    "in the module": "def check(text, wanted):\n    assert f(text) == wanted\n\n\ndef test_it():\n    {call}\n",
+    "in the test": "def test_it():\n    def check(text, wanted):\n        g = f(text)\n        assert g == wanted\n\n    {call}\n",
+    "branches": "def check(text, wanted, plain=True):\n    if plain:\n        assert f(text) == wanted\n    else:\n"
+    "        assert str(f(text)) == str(wanted)\n\n\ndef test_it():\n    {call}\n",
+    "both sides": "def check(actual, wanted):\n    assert actual == wanted\n\n\ndef test_it():\n    {call}\n",
+}
+
+
+@pytest.mark.req("G-01")
+@pytest.mark.parametrize("call", ["check(len('abc'), 3)", "check(len('abc'), wanted=3)"])
+@pytest.mark.parametrize("source", HELPERS.values(), ids=HELPERS)
+def test_values_given_to_comparing_helpers_are_changed(source: str, call: str) -> None:
+    source = source.format(call=call)
+    decoys = decoys_of(source, "seed")
+    assert decoys
+    assert all("len('abc')" in decoy and "!=" not in decoy for decoy in decoys)
+    assert outcome(source, {"f": lambda value: value}) == "passed"
+    assert {outcome(decoy, {"f": lambda value: value}) for decoy in decoys} == {"AssertionError"}
+
+
+@pytest.mark.req("G-14")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    if f(text):\n        assert f(text) == wanted\n",
+        "    if wanted:\n        assert f(text) == wanted\n",
+        "    if text:\n        assert f(text) == wanted\n",
+        "    if not f(text):\n        return\n    assert f(text) == wanted\n",
+        "    assert f(text) == wanted\n    g(wanted)\n",
+        "    wanted = g()\n    assert f(text) == wanted\n",
+    ],
+    ids=["a result decides", "also a condition", "one branch", "returns", "other use", "replaced"],
+)
+def test_helpers_that_may_not_compare_give_no_decoy(body: str) -> None:
+    assert decoys_of(f"def check(text, wanted):\n{body}\n\ndef test_it():\n    check('a', 3)\n") == []
+
+
+@pytest.mark.req("G-01")
+def test_new_assertions_are_changed_before_others() -> None:
+    """The unchanged code may pass the others."""
+    source = b"def test_it():\n    assert f(1) == 11\n    assert f(2) == 22\n    assert f(3) == 33\n"
+    for seed in range(10):
+        (mutation,) = find_mutations(source, [PLACE], str(seed), new_lines=frozenset({3}))[PLACE].values()
+        assert mutation.original == "22"
+
+
 @pytest.mark.req("G-14")
 def test_numbers_stay_in_texts_that_are_searched_for() -> None:
     """An honest message may name several: "version 3 cannot be read, but version 2 can"."""

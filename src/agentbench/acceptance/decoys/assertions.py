@@ -6,8 +6,10 @@ Only the last statements of a test are mutated, so that no cleanup is skipped.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
+from agentbench.acceptance.decoys.literals import unwrapped
 from agentbench.acceptance.decoys.source_file import TestDef, names_in
 
 _UNSUITABLE_DECORATORS = frozenset({"given", "flaky", "xfail", "retry", "repeat"})
@@ -39,14 +41,55 @@ _EQUALITY_FUNCTIONS = frozenset({"assert_equal", "assert_equals", "eq_", "assert
 """Functions of test helpers that do the same."""
 
 
-def final_assertions(test: TestDef) -> list[ast.stmt]:
+Helpers = Mapping[str, tuple[int, str]]
+"""Functions that compare a parameter with what they compute, with the parameter's position and name."""
+
+
+def comparing_helpers(module: ast.Module, test: TestDef) -> Helpers:
+    """Return the helper functions that the module or the test itself defines."""
+    helpers: dict[str, tuple[int, str]] = {}
+    for node in (*module.body, *test.body):
+        if isinstance(node, ast.FunctionDef):
+            helpers.pop(node.name, None)
+            parameters = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+            branches = [] if node.decorator_list or _returns(node) else _last_branches(node, parameters)
+            compared = [name for name in parameters if branches and _is_compared(name, node, branches)]
+            if compared:
+                helpers[node.name] = (parameters.index(compared[-1]), compared[-1])
+    return helpers
+
+
+def _last_branches(helper: ast.FunctionDef, parameters: list[str]) -> list[list[ast.stmt]]:
+    """Return the blocks of which one ends a function. Nothing that the code under test returns decides which one."""
+    match helper.body[-1]:
+        case ast.If(test=ast.Name(id=name), body=body, orelse=orelse) if name in parameters:
+            return [body, orelse]
+    return [helper.body]
+
+
+def _is_compared(name: str, helper: ast.FunctionDef, branches: list[list[ast.stmt]]) -> bool:
+    """Return whether a function uses a parameter in comparisons at its end, in each branch, and nowhere else."""
+    uses = {id(node) for node in ast.walk(helper) if isinstance(node, ast.Name) and node.id == name}
+    for branch in branches:
+        sides = [side for statement in _final_assertions(branch, {}) for side in compared_sides(statement) or ()]
+        compared = uses & {id(unwrapped(side)) for side in sides}
+        uses -= compared
+        if not compared:
+            return False
+    return not uses
+
+
+def final_assertions(test: TestDef, helpers: Helpers) -> list[ast.stmt]:
     """Return the assertions at the end of a test, followed by nothing but assertions and assignments between them.
 
     A test that returns early or runs more than once has none.
     """
     decorators = {name for node in test.decorator_list for name in names_in(node)}
-    returns = any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in _own_nodes(test))
-    return [] if returns or decorators & _UNSUITABLE_DECORATORS else _final_assertions(test.body)
+    return [] if _returns(test) or decorators & _UNSUITABLE_DECORATORS else _final_assertions(test.body, helpers)
+
+
+def _returns(test: TestDef) -> bool:
+    return any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in _own_nodes(test))
 
 
 def _own_nodes(test: TestDef) -> Iterator[ast.AST]:
@@ -59,10 +102,10 @@ def _own_nodes(test: TestDef) -> Iterator[ast.AST]:
             pending += ast.iter_child_nodes(node)
 
 
-def _final_assertions(body: list[ast.stmt]) -> list[ast.stmt]:
+def _final_assertions(body: list[ast.stmt], helpers: Helpers) -> list[ast.stmt]:
     assertions: list[ast.stmt] = []
     for statement in reversed(body):
-        if _is_assertion(statement):
+        if _is_assertion(statement, helpers):
             assertions.append(statement)
         elif not assertions or not isinstance(statement, ast.Assign | ast.AnnAssign):
             break
@@ -71,9 +114,15 @@ def _final_assertions(body: list[ast.stmt]) -> list[ast.stmt]:
     last = body[-1]
     if isinstance(last, ast.With | ast.AsyncWith):
         contexts = {name for item in last.items for name in names_in(item.context_expr)}
-        return [last] if contexts & RAISES else [] if contexts & _EXCEPTION_CONTEXTS else _final_assertions(last.body)
+        return (
+            [last]
+            if contexts & RAISES
+            else []
+            if contexts & _EXCEPTION_CONTEXTS
+            else _final_assertions(last.body, helpers)
+        )
     if isinstance(last, ast.For) and not last.orelse and _has_rows(last.iter):
-        return _final_assertions(last.body)
+        return _final_assertions(last.body, helpers)
     return []
 
 
@@ -87,8 +136,8 @@ def _has_rows(table: ast.expr) -> bool:
     return isinstance(table, ast.Name)
 
 
-def _is_assertion(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Assert) or compared_sides(statement) is not None or _raising_call(statement):
+def _is_assertion(statement: ast.stmt, helpers: Helpers) -> bool:
+    if isinstance(statement, ast.Assert) or compared_sides(statement, helpers) is not None or _raising_call(statement):
         return True
     return isinstance(statement, ast.Expr) and unittest_assertion(statement.value) is not None
 
@@ -119,9 +168,21 @@ def unittest_assertion(node: ast.expr) -> tuple[ast.Call, str] | None:
     return None
 
 
-def compared_sides(statement: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
-    """Return the expected and the actual side of an assertion that two values are equal, or None."""
+def compared_sides(statement: ast.stmt, helpers: Helpers = MappingProxyType({})) -> tuple[ast.expr, ast.expr] | None:
+    """Return the expected and the actual side of an assertion that two values are equal, or None.
+
+    A helper's call stands for the value that the helper computes.
+    """
     match statement:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) as call) if name in helpers:
+            position, parameter = helpers[name]
+            if any(isinstance(argument, ast.Starred) for argument in args):
+                return None
+            given = [
+                *args[position : position + 1],
+                *(keyword.value for keyword in keywords if keyword.arg == parameter),
+            ]
+            return (given[0], call) if given else None
         case ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
             return right, left
         case ast.Expr(value=ast.Call(func=function, args=[ast.expr() as first, ast.expr() as second, *_]) as call):

@@ -19,12 +19,13 @@ from agentbench.acceptance.decoys.mutation import Place
 from agentbench.acceptance.decoys.source_file import defined_names
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import TaskError
+from agentbench.workspace.diff.line_diff import LineDiff, split_lines
 
 MAX_FAIL_TO_PASS, MAX_DECOYS_WITH_PASS_TO_PASS = 2000, 20
 """Maximum number of fail-to-pass ids with decoys. If there are few, pass-to-pass ids bring them to the second number."""
 VERSION = 15
 """Raise this when the fields of `DecoyPlan` change."""
-METHOD = 4
+METHOD = 5
 """Raise this when tests are mutated or runs are drawn differently. Recorded plans stay valid, cached ones are made again."""
 MAX_PLANS = 5
 """Number of plans to draw, each with fewer tests, until the reference behaves correctly in all runs."""
@@ -170,7 +171,9 @@ def _mutable_targets(reference: PytestCheck, items: Sequence[CollectedItem], see
     fail_to_pass, required = frozenset(requirement.fail_to_pass), {*requirement.fail_to_pass, *requirement.pass_to_pass}
     new_names = _new_names(reference)
     for file, places in _group_by_function(reference, [item for item in items if item.id in required]).items():
-        found = find_mutations(source_of(reference.candidate, file), set(places), f"{seed}\0{file}", new_names)
+        source = source_of(reference.candidate, file)
+        new_lines = _new_lines(reference.before(file), source)
+        found = find_mutations(source, set(places), f"{seed}\0{file}", new_names, new_lines)
         for place, mutations in found.items():
             for row, mutation in mutations.items():
                 tests = places[place]
@@ -184,6 +187,11 @@ def _mutable_targets(reference: PytestCheck, items: Sequence[CollectedItem], see
                         fail_to_pass=not fail_to_pass.isdisjoint(ids),
                         mutation=mutation,
                     )
+
+
+def _new_lines(before: bytes, source: bytes) -> frozenset[int]:
+    regions = LineDiff().regions(split_lines(before), split_lines(source))
+    return frozenset(line for _, _, first, end in regions for line in range(first + 1, end + 1))
 
 
 def _new_names(reference: PytestCheck) -> frozenset[str]:

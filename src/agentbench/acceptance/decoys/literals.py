@@ -35,6 +35,18 @@ _CONSTRUCTORS: dict[str, Callable[..., object]] = {
 """Constructors that refuse some arguments: a decoy must not fail before it compares."""
 
 
+def unwrapped(side: ast.expr) -> ast.expr:
+    """Return the name in `approx(name)`, `list(name)` and the like; any other expression as it is.
+
+    With a tolerance, one result could be near two values of the name.
+    """
+    match side:
+        case ast.Call(func=function, args=[ast.Name() as name, *others]) if names_in(function) & VALUE_CALLS:
+            has_tolerance = "approx" in names_in(function) and bool(others or side.keywords)
+            return side if has_tolerance else name
+    return side
+
+
 @dataclass(frozen=True, slots=True)
 class LiteralPart:
     """A literal in a value, and the call whose argument it is."""

@@ -17,6 +17,7 @@ from agentbench.acceptance.decoys.alternative_values import is_alike, other_lite
 from agentbench.acceptance.decoys.assertions import (
     OPPOSITE,
     compared_sides,
+    comparing_helpers,
     expected_exception,
     final_assertions,
     unittest_assertion,
@@ -53,12 +54,17 @@ _OPERATORS = {
 
 
 def find_mutations(
-    source: bytes, wanted: Collection[Place], seed: str, new_names: frozenset[str] = frozenset()
+    source: bytes,
+    wanted: Collection[Place],
+    seed: str,
+    new_names: frozenset[str] = frozenset(),
+    new_lines: frozenset[int] = frozenset(),
 ) -> Mapping[Place, Mapping[Row | None, Mutation]]:
     """Return the mutations of each wanted test: one, or one for each row of `parametrize`.
 
     `new_names` are those of classes that the base repository does not have. A solution may decide which of their values
-    make two objects equal, so their arguments stay.
+    make two objects equal, so their arguments stay. `new_lines` are those that the base repository's file does not have:
+    an assertion there is changed if there is one, because the unchanged code may pass the others.
 
     Empty if the source is not Python or not UTF-8. The same seed gives the same values: code that sees many runs of a
     test sees the real value no more often than each wrong one.
@@ -72,7 +78,7 @@ def find_mutations(
     for place, function in file.functions.items():
         if place in wanted:
             rng = random.Random("\0".join((seed, *place)))  # noqa: S311 - the seed is secret
-            mutations[place] = _TestMutator(file, everywhere, function, rng, new_names).mutations()
+            mutations[place] = _TestMutator(file, everywhere, function, rng, new_names, new_lines).mutations()
     return {place: found for place, found in mutations.items() if found}
 
 
@@ -86,6 +92,7 @@ class _TestMutator:
         test: TestDef,
         rng: random.Random,
         new_names: frozenset[str],
+        new_lines: frozenset[int],
     ) -> None:
         self._file = file
         self._everywhere = everywhere
@@ -93,9 +100,11 @@ class _TestMutator:
         self._rng = rng
         self._new_names = new_names
         self._prose = file.prose(test)
-        self._assertions = final_assertions(test)
+        self._helpers = comparing_helpers(file.tree, test)
+        self._assertions = final_assertions(test, self._helpers)
         # In random order: code that knew which assertion is changed could answer only this one honestly.
         rng.shuffle(self._assertions)
+        self._assertions.sort(key=lambda node: new_lines.isdisjoint(range(node.lineno, (node.end_lineno or 0) + 1)))
         self._constants = [node for part in test.body for node in ast.walk(part) if isinstance(node, ast.Constant)]
 
     def mutations(self) -> Mapping[Row | None, Mutation]:
@@ -127,13 +136,13 @@ class _TestMutator:
 
     def _expected(self, statement: ast.stmt) -> list[WrittenValue]:
         """Return where the expected value of an assertion is written, in random order."""
-        sides = compared_sides(statement)
+        sides = compared_sides(statement, self._helpers)
         found: list[WrittenValue] = []
         if sides is not None:
             expected, actual = sides
-            found = written_values(expected, self._test, self._assertions, self._file)
+            found = written_values(expected, self._test, self._assertions, self._file, self._helpers)
             if isinstance(actual, ast.Name | ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.UnaryOp):
-                found += written_values(actual, self._test, self._assertions, self._file)
+                found += written_values(actual, self._test, self._assertions, self._file, self._helpers)
         elif isinstance(statement, ast.Assert):
             match statement.test:
                 case ast.Compare(ops=[ast.Is()], comparators=[ast.Constant(value=bool()) as right]):

@@ -12,8 +12,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from agentbench.acceptance.decoys.assertions import compared_sides
-from agentbench.acceptance.decoys.literals import VALUE_CALLS
+from agentbench.acceptance.decoys.assertions import Helpers, compared_sides
+from agentbench.acceptance.decoys.literals import unwrapped
 from agentbench.acceptance.decoys.mutation import Row
 from agentbench.acceptance.decoys.source_file import SourceFile, TestDef, local_value, names_in
 
@@ -29,14 +29,14 @@ class WrittenValue:
 
 
 def written_values(
-    side: ast.expr, test: TestDef, assertions: Sequence[ast.stmt], file: SourceFile
+    side: ast.expr, test: TestDef, assertions: Sequence[ast.stmt], file: SourceFile, helpers: Helpers
 ) -> list[WrittenValue]:
     """Return where the value of one side of a comparison is written; several if it has a table with rows."""
     side = unwrapped(side)
     if not isinstance(side, ast.Name):
         return [WrittenValue(side)]
     name = side.id
-    if not _only_compared(name, test, assertions):
+    if not _only_compared(name, test, assertions, helpers):
         return []
     if any(argument.arg == name for argument in _arguments(test)):
         return list(_parameter_rows(name, test, file)) or _fixture_value(name, file)
@@ -51,9 +51,9 @@ def written_values(
     return [] if value is None else [WrittenValue(value)]
 
 
-def _only_compared(name: str, test: TestDef, assertions: Sequence[ast.stmt]) -> bool:
+def _only_compared(name: str, test: TestDef, assertions: Sequence[ast.stmt], helpers: Helpers) -> bool:
     """Return whether a test uses a name for nothing but comparisons at its end."""
-    sides = [unwrapped(side) for statement in assertions for side in compared_sides(statement) or ()]
+    sides = [unwrapped(side) for statement in assertions for side in compared_sides(statement, helpers) or ()]
     reads = [
         node
         for part in test.body
@@ -61,18 +61,6 @@ def _only_compared(name: str, test: TestDef, assertions: Sequence[ast.stmt]) -> 
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
     return all(any(read is side for side in sides) for read in reads)
-
-
-def unwrapped(side: ast.expr) -> ast.expr:
-    """Return the name in `approx(name)`, `list(name)` and the like; any other expression as it is.
-
-    With a tolerance, one result could be near two values of the name.
-    """
-    match side:
-        case ast.Call(func=function, args=[ast.Name() as name, *others]) if names_in(function) & VALUE_CALLS:
-            has_tolerance = "approx" in names_in(function) and bool(others or side.keywords)
-            return side if has_tolerance else name
-    return side
 
 
 def _arguments(test: TestDef) -> list[ast.arg]:
