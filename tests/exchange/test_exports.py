@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from agentbench.core.canonical import canonical
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
 from agentbench.exchange import atif_export, attempt_trace, inspect_export, otel, output_file, registry, source_run
-from agentbench.exchange.registry import exporters, find_exporter, importers
+from agentbench.exchange.imported_run import write_imported_run
+from agentbench.exchange.registry import exporters, find_exporter, find_importer, importers
 from agentbench.exchange.source_run import open_source
 from agentbench.record.attempt_folder import EVENTS
 from tests.exchange.sample_runs import HOSTILE, sample_run
@@ -38,6 +41,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def withheld(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sample_run(tmp_path_factory.mktemp("withheld"), digest=True)
+
+
+@pytest.fixture(scope="module")
+def imported(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run without seals, whose records can be changed."""
+    folder = tmp_path_factory.mktemp("imported")
+    export(run, "atif", folder / "atif")
+    return write_imported_run(find_importer(folder / "atif").read(folder / "atif"), folder / "atif", folder).path
 
 
 def export(run: Path, form: str, out: Path) -> registry.Written:
@@ -127,8 +138,9 @@ def test_swebench_leaves_out_patches_that_differ_from_the_graded(run: Path, tmp_
     other = record.model_copy(update={"patch": record.patch.model_copy(update={"sha256": "0" * 64})})
     from agentbench.exchange.swebench import _patch
 
-    assert _patch(run, record) is not None
-    assert _patch(run, other) is None
+    folder = open_source(run).folder(record)
+    assert _patch(folder, record) is not None
+    assert _patch(folder, other) is None
 
 
 @pytest.mark.parametrize("form, name", [("inspect", "a.txt"), ("swebench", "a.txt"), ("junit", "no/such/a.xml")])
@@ -136,6 +148,50 @@ def test_unusable_output_is_refused(run: Path, tmp_path: Path, form: str, name: 
     with pytest.raises(InputError, match="--out"):
         export(run, form, tmp_path / name)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        ({"task_id": "../../escaped"}, "is not an id"),
+        ({"attempt_id": "a/../../escaped"}, "is not an id"),
+        ({"artifact_paths": {"task_dir": "../other"}}, "outside of the run"),
+        ({"timestamps": {"started_at": "now", "ended_at": "later"}}, "not ISO 8601"),
+    ],
+)
+def test_record_of_a_hostile_run_reaches_no_other_file(
+    imported: Path, tmp_path: Path, change: dict[str, Any], why: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(imported, run)
+    first = json.loads((run / "attempts.jsonl").read_bytes().splitlines()[0])
+    for key, value in change.items():
+        first[key] = {**first[key], **value} if isinstance(value, dict) else value
+    (run / "attempts.jsonl").write_bytes(canonical(first) + b"\n")
+    before = set(tmp_path.rglob("*"))
+    form, out = ("otel", tmp_path / "x.jsonl") if "timestamps" in change else ("atif", tmp_path / "out")
+    with pytest.raises(InputError, match=why):
+        export(run, form, out)
+    assert set(tmp_path.rglob("*")) - before <= {tmp_path / "out"}
+
+
+@pytest.mark.parametrize("line", [b"[" * 100_000 + b"]" * 100_000, b'{"a": ' * 100_000])
+def test_deeply_nested_conversation_is_an_error_with_its_line(imported: Path, tmp_path: Path, line: bytes) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(imported, run)
+    next(run.rglob("conversation.jsonl")).write_bytes(line + b"\n")
+    with pytest.raises(InputError, match=r"conversation\.jsonl:1"):
+        export(run, "inspect", tmp_path / "x.eval")
+
+
+@pytest.mark.parametrize(
+    "address, why",
+    [("http://h:abc", "Invalid port"), ("http://", "no host"), ("http://ada:secret@127.0.0.1:9", "password")],
+)
+def test_bad_address_is_refused_without_its_password(run: Path, address: str, why: str) -> None:
+    with pytest.raises(InputError, match=why) as caught:
+        find_exporter("otel").write(open_source(run), address)
+    assert "secret" not in caught.value.message
 
 
 def test_receiver_that_cannot_be_reached_is_named(run: Path) -> None:

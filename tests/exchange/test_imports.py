@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ def test_imported_run_cannot_be_verified(tmp_path: Path) -> None:
     [
         ("C", RunStatus.SUCCESS), (1, RunStatus.SUCCESS), (True, RunStatus.SUCCESS), ("I", RunStatus.FAILURE), (0.5, RunStatus.FAILURE),
         ("P", RunStatus.FAILURE), (float("nan"), RunStatus.INVALID), ("yes", RunStatus.INVALID), ({"a": 1}, RunStatus.INVALID),
+        (10**400, RunStatus.INVALID), (float("inf"), RunStatus.INVALID),
     ],
 )  # fmt: skip
 def test_only_a_clear_score_is_a_decision(tmp_path: Path, value: object, status: RunStatus) -> None:
@@ -86,13 +88,15 @@ def test_sample_with_an_error_is_outside_the_rates(tmp_path: Path) -> None:
 def test_hostile_fields_do_no_harm(tmp_path: Path) -> None:
     odd = sample(
         f"../../{HOSTILE}", "C", epoch="x", model_usage=[1], total_time="long", started_at=HOSTILE, attachments=3,
-        messages=[{"role": "wizard"}, 7, {"role": "user", "content": [{"type": "image"}, "x"]}, {"role": "assistant", "tool_calls": [None]}],
-        metadata={"deep": json.loads("[" * 200 + "]" * 200)},
+        messages=[{"role": "wizard"}, 7, {"role": "user", "content": [{"type": "image"}, "x"]}, {"role": "assistant", "tool_calls": [None, {"arguments": {"x": float("nan")}}]}],
+        metadata={"deep": json.loads("[" * 200 + "]" * 200)}, working_time=10**400,
     )  # fmt: skip
     run = load(tmp_path, log(odd, eval={"task": f"/{HOSTILE}", "model": HOSTILE, "packages": {HOSTILE: HOSTILE}}))
     (record,) = run.finals
     assert record.artifact_paths.task_dir.startswith("tasks/")
     assert (run.path / record.artifact_paths.task_dir).resolve().is_relative_to(run.path.resolve())
+    for form, name in (("inspect", "x.eval"), ("atif", "atif"), ("otel", "x.jsonl")):
+        assert find_exporter(form).write(open_source(run.path), str(tmp_path / name)).attempts == 1
     assert "\x1b" not in decision(summarise(run)) + attempt_card(record, run)
 
 
@@ -108,6 +112,20 @@ def test_bad_log_is_refused_and_leaves_nothing(tmp_path: Path, text: str, why: s
     with pytest.raises(InputError, match=why):
         load(tmp_path, text)
     assert not list(tmp_path.glob("runs/*"))
+
+
+@pytest.mark.parametrize("model", [{"a": 1}, [1], 7])
+def test_model_that_is_not_text_is_named_by_its_text(tmp_path: Path, model: object) -> None:
+    assert load(tmp_path, log(sample(1, "C"), eval={"task": "t", "model": model})).finals[0].model.name == str(model)
+
+
+def test_pipe_is_not_opened(tmp_path: Path) -> None:
+    for name in ("x.eval", "x.json"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(InputError, match="unknown format"):
+            find_importer(tmp_path / name)
+        with pytest.raises(InputError, match="not a regular file"):
+            find_importer(tmp_path / name, "inspect").read(tmp_path / name)
 
 
 def test_damaged_archive_is_refused(tmp_path: Path) -> None:

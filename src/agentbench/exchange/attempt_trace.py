@@ -20,6 +20,7 @@ from agentbench.core.regular_file import open_regular
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.events import Briefing, Excerpt, LlmRequest, LlmResponse, ToolCallFinished, ToolCallStarted
+from agentbench.trace.json_safe import to_json
 from agentbench.trace.log import read_events
 
 CONVERSATION = "agent/conversation.jsonl"
@@ -140,13 +141,12 @@ class AttemptTrace:
         return self.path(replies[-1] if replies else len(self.messages) - 1 if self.messages else None)
 
 
-def read_trace(run: Path, record: AttemptRecord) -> AttemptTrace:
-    """Read the evidence of an attempt. Missing files are noted.
+def read_trace(folder: Path, record: AttemptRecord) -> AttemptTrace:
+    """Read the evidence in the folder of an attempt. Missing files are noted.
 
     Raises:
         InputError: a file cannot be read.
     """
-    folder = run / record.artifact_paths.task_dir
     trace = AttemptTrace(record)
     try:
         if (folder / EVENTS).exists():
@@ -236,7 +236,7 @@ def _lines(path: Path) -> Iterator[Mapping[str, Json]]:
             for number, raw in enumerate(file, start=1):
                 try:
                     line = json.loads(raw)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise RecordError(f"{path}:{number}: {error}") from None
                 if not isinstance(line, dict):
                     raise RecordError(f"{path}:{number}: expected an object")
@@ -251,8 +251,9 @@ def _calls(value: Json) -> Iterator[RequestedCall]:
     for call in value if isinstance(value, list) else []:
         if isinstance(call, dict):
             arguments = call.get("arguments")
-            known = arguments if isinstance(arguments, dict) else {}
+            known = to_json(arguments)  # a model may write numbers that are not finite, or nest without end
             malformed = None if isinstance(arguments, dict) else str(arguments)
+            known = known if isinstance(known, dict) else {}
             yield RequestedCall(str(call.get("id", "")), str(call.get("name", "")), known, malformed)
 
 

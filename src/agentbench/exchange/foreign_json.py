@@ -55,10 +55,21 @@ def text(value: Json, default: str = "") -> str:
     return default if value is None else str(value)
 
 
+def real(value: Json) -> float | None:
+    """Return a finite number; None for anything else. True is 1."""
+    if not isinstance(value, (int, float)):
+        return None
+    try:
+        known = float(value)
+    except OverflowError:
+        return None
+    return known if math.isfinite(known) else None
+
+
 def number(value: Json) -> float:
     """Return a number from 0 on; 0 for anything else."""
-    known = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0
-    return known if math.isfinite(known) and known > 0 else 0.0
+    known = real(value)
+    return known if known is not None and known > 0 else 0.0
 
 
 def count(value: Json) -> int:

@@ -6,7 +6,7 @@ The first score of the log decides: C and 1 are a pass, other values a fail. A s
 from __future__ import annotations
 
 import io
-import math
+import lzma
 import struct
 import zipfile
 import zlib
@@ -28,6 +28,7 @@ from agentbench.exchange.foreign_json import (
     number,
     parse_object,
     read_json_file,
+    real,
     text,
     time_or,
 )
@@ -42,13 +43,18 @@ LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 """Header before the data of each member; the last two numbers are the lengths of its name and extra fields."""
 ATTACHMENT = "attachment://"
 EPOCH = "1970-01-01T00:00:00.000+00:00"
+_UNREADABLE = (
+    OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, zstandard.ZstdError, NotImplementedError, RuntimeError,
+)  # fmt: skip
 _ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
 def detects(path: Path) -> bool:
+    if not path.is_file():
+        return False
     if path.suffix.lower() == ".eval":
         return zipfile.is_zipfile(path)
-    if path.suffix.lower() != ".json" or not path.is_file():
+    if path.suffix.lower() != ".json":
         return False
     with path.open("rb") as file:
         head = file.read(4096)
@@ -58,7 +64,7 @@ def detects(path: Path) -> bool:
 def read(path: Path) -> ImportedLog:
     """Read the header; samples follow one at a time."""
     samples: Callable[[], Iterator[Mapping[str, Json]]]
-    if zipfile.is_zipfile(path):
+    if path.is_file() and zipfile.is_zipfile(path):
         header, samples = _read_eval_header(path), partial(_eval_samples, path)
     else:
         header = read_json_file(path)
@@ -66,8 +72,9 @@ def read(path: Path) -> ImportedLog:
     spec = member(header, "eval")
     if not isinstance(spec, dict):
         raise InputError(f"{path}: not an Inspect log: it has no 'eval'")
-    provider, _, name = text(spec.get("model"), NO_MODEL).partition("/")
-    known = spec.get("model") not in {None, NO_MODEL}
+    full_name = text(spec.get("model"), NO_MODEL)
+    provider, _, name = full_name.partition("/")
+    known = full_name != NO_MODEL
     decider = _deciding_score(header)
     return ImportedLog(
         format="inspect",
@@ -108,7 +115,7 @@ def _eval_samples(path: Path) -> Iterator[Mapping[str, Json]]:
 def _archive(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
         raise InputError(f"cannot read {path}: {error}") from None
 
 
@@ -116,7 +123,7 @@ def _member_json(archive: zipfile.ZipFile, name: str, path: Path) -> dict[str, J
     try:
         with _opened_member(archive, archive.getinfo(name), path) as file:
             data = file.read(MAX_BYTES + 1)
-    except (OSError, zipfile.BadZipFile, zlib.error, zstandard.ZstdError, NotImplementedError, RuntimeError) as error:
+    except _UNREADABLE as error:
         raise InputError(f"{path}: cannot read {name}: {error}") from None
     return parse_object(data, f"{path}: {name}")
 
@@ -210,12 +217,7 @@ def _decision(sample: Mapping[str, Json], decider: str | None) -> tuple[Decision
         return "undecided", "the sample has no score"
     value = values[name]
     shown = f"{name} = {_shown(value)}"
-    if isinstance(value, str):
-        as_number = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}.get(value)
-    elif isinstance(value, (int, float)):
-        as_number = None if math.isnan(value) else float(value)
-    else:
-        as_number = None
+    as_number = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}.get(value) if isinstance(value, str) else real(value)
     if as_number is None:
         return "undecided", f"{shown} is neither a pass nor a fail"
     return ("pass", shown) if as_number == 1 else ("fail", f"{shown} (a pass is C or 1)")

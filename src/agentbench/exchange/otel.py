@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import httpx
 
@@ -59,10 +59,15 @@ class _Receiver:
     """An OTLP/HTTP receiver. Headers come from $OTEL_EXPORTER_OTLP_HEADERS, as for every OpenTelemetry exporter."""
 
     def __init__(self, address: str) -> None:
-        parts = urlsplit(address)
-        if not parts.hostname:
-            raise InputError(f"--out {address}: no host")
-        self.url = address if parts.path.strip("/") else address.rstrip("/") + TRACES_PATH
+        try:
+            given = httpx.URL(address)
+        except httpx.InvalidURL as error:
+            raise InputError(f"--out: not an address: {error}") from None
+        if not given.host:
+            raise InputError("--out: the address has no host")
+        if given.userinfo:
+            raise InputError("--out: the address must not contain a password", remedy=f"set {HEADERS_VARIABLE}")
+        self.url = str(given if given.path.strip("/") else given.copy_with(path=TRACES_PATH))
         self._client = httpx.Client(timeout=30, headers={**_headers(), "content-type": "application/json"})
 
     def __enter__(self) -> Self:
@@ -312,7 +317,14 @@ def _any_value(value: Json) -> JsonDict:
 
 
 def _nanoseconds(iso: str) -> int:
-    return int(datetime.fromisoformat(iso).timestamp() * 1e6) * 1000
+    """
+    Raises:
+        InputError: not a time.
+    """
+    try:
+        return max(0, int(datetime.fromisoformat(iso).timestamp() * 1e6)) * 1000
+    except (ValueError, OverflowError):
+        raise InputError(f"a record has the time {iso[:100]!r}, which is not ISO 8601") from None
 
 
 def _hex(text: str, length: int) -> str:

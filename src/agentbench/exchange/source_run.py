@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentbench.contract.schema import SLUG
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 from agentbench.exchange.attempt_trace import AttemptTrace, read_trace
 from agentbench.record.schema import AttemptRecord
 from agentbench.record.seals import altered_evidence
+from agentbench.reports.provenance import evidence
 from agentbench.reports.record_rows import read_records
 from agentbench.reports.sources import Run, open_run
 
@@ -39,8 +42,16 @@ class SourceRun:
         return "" if value is None else str(value)
 
     def records(self) -> Iterator[AttemptRecord]:
-        """Yield the final records, one at a time."""
-        return read_records(self.path, self.run.rows)
+        """Yield the final records, one at a time. Their ids can be names of files.
+
+        Raises:
+            InputError: an id cannot.
+        """
+        for record in read_records(self.path, self.run.rows):
+            for name in (record.task_id, record.attempt_id):
+                if not re.fullmatch(SLUG, name):
+                    raise InputError(f"{self.path}: {name[:200]!r} is not an id")
+            yield record
 
     def traces(self) -> Iterator[AttemptTrace]:
         """Yield the final attempts with their evidence, one at a time.
@@ -63,6 +74,17 @@ class SourceRun:
             "imported": _json(self.run.meta.get("imported")),
         }
 
+    def folder(self, record: AttemptRecord) -> Path:
+        """Return the folder of an attempt.
+
+        Raises:
+            InputError: the record names a folder outside of the run.
+        """
+        folder = evidence(self.path, record.artifact_paths.task_dir)
+        if folder is None:
+            raise InputError(f"{self.path}: the folder of attempt {record.attempt_id} is outside of the run")
+        return folder
+
     def _trace(self, record: AttemptRecord) -> AttemptTrace:
         seals = self.run.seals
         seal = seals.seals.get(record.attempt_id) if seals else None
@@ -70,7 +92,7 @@ class SourceRun:
             altered = altered_evidence(self.path, record, seal, reduced=record.attempt_id in seals.reduced)
             if altered is not None:
                 raise InputError(f"{self.path} does not verify: {altered}", remedy=VERIFY)
-        return read_trace(self.path, record)
+        return read_trace(self.folder(record), record)
 
 
 def open_source(path: Path) -> SourceRun:

@@ -29,7 +29,7 @@ def _write_predictions(run: SourceRun, out: str) -> Written:
     with output_file(out) as file:
         for trace in run.traces():
             record = trace.record
-            patch = _patch(run.path, record)
+            patch = _patch(run.folder(record), record)
             if patch is None:
                 withheld += 1
                 continue
@@ -48,11 +48,11 @@ def _write_predictions(run: SourceRun, out: str) -> Written:
     return Written(written, size, notes=tuple(notes))
 
 
-def _patch(run: Path, record: AttemptRecord) -> str | None:
+def _patch(folder: Path, record: AttemptRecord) -> str | None:
     """Return the graded patch; None if the evidence has no patch, or another text (withheld or redacted) instead of it."""
     if record.patch is None:
         return ""
-    data = content(run / record.artifact_paths.task_dir / FINAL_PATCH)
+    data = content(folder / FINAL_PATCH)
     if data is None or sha256_hex(data) != record.patch.sha256:
         return None
     return data.decode("utf-8", "surrogateescape")
