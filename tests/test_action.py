@@ -147,6 +147,27 @@ def worse(job: Job) -> tuple[int, list[str]]:
     return code, job.calls()
 
 
+def folder_of(job: Job, output: str) -> Path:
+    return job.runner.folder / job.runner.outputs["report"][output]
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed; gh has it built in")
+def test_only_own_comments_are_replaced() -> None:
+    (step,) = [step for step in ACTION["runs"]["steps"] if "--paginate" in step.get("run", "")]
+    (query,) = re.findall(r"--jq '(\.\[\].*?)'", step["run"])
+    comments = [
+        {"id": number, "body": body, "user": {"login": login, "type": kind}}
+        for number, (body, login, kind) in enumerate(
+            [("M of a stranger", "eve", "User"), ("other", "ada", "User"), ("M", "ada", "User"), ("M", "x[bot]", "Bot")]
+        )
+    ]
+    env = {**os.environ, "MARKER": "M", "AUTHOR": "ada"}
+    done = subprocess.run(
+        ["jq", query], input=json.dumps(comments), env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["2", "3"]
+
+
 def test_worse_agent_fails_the_job_and_gets_a_comment(job: Job, worse: tuple[int, list[str]]) -> None:
     code, calls = worse
     assert code == 1
@@ -158,9 +179,12 @@ def test_worse_agent_fails_the_job_and_gets_a_comment(job: Job, worse: tuple[int
     assert comment in (job.runner.folder / ".summary").read_text()
     assert (report / "junit.xml").read_text().count("<failure") == 2
     assert (report / "page" / "index.html").is_file()
-    posted = [call for call in calls if call.startswith("gh")]
-    assert "repos/o/r/issues/7/comments" in posted[0]
-    assert "--method POST repos/o/r/issues/7/comments --field body=@agentbench-report/comment.md" in posted[1]
+    (run,) = json.loads((folder_of(job, "sarif-file")).read_text())["runs"]
+    assert [result["level"] for result in run["results"]] == ["error", "error"]
+    user, listed, posted = (call for call in calls if call.startswith("gh"))
+    assert user == "gh api user --jq .login"
+    assert "repos/o/r/issues/7/comments" in listed
+    assert "--method POST repos/o/r/issues/7/comments --field body=@agentbench-report/comment.md" in posted
 
 
 def test_same_agent_without_comment_holds_and_replaces_nothing(job: Job, worse: tuple[int, list[str]]) -> None:
