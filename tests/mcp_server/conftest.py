@@ -47,7 +47,7 @@ def project(tmp_path_factory: pytest.TempPathFactory, shared_state: Path) -> Pro
     (folder / "secret.txt").write_text("outside")
     ab = make_ab(folder, shared_state)
     answer = f"echo '{HOSTILE}'; test -e src && echo 42 > answer.txt"
-    for agent in (["noop"], ["reference"], ["command", "--agent-command", answer]):
+    for agent in (["noop"], ["oracle", "--name", "reference"], ["command", "--agent-command", answer]):
         done = ab("run", "--suite", "tiny", "--agent", *agent, "--out", "runs", "--workers", "2", "--json")
         assert done.code == 0, done.stderr
     return Project(folder, ab)
