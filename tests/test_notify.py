@@ -169,6 +169,9 @@ def test_large_payload_is_replaced_by_a_mark(receiver: Receiver) -> None:
     [
         ("ftp://host/x", SECRET, "expected a URL"),
         ("file:///etc/passwd", SECRET, "expected a URL"),
+        ("http://[host", SECRET, "expected a URL"),
+        ("https://host:99999/", SECRET, "expected a URL"),
+        ("https://host/a b?token=x", SECRET, "expected a URL"),
         ("https://user:password@host/x", SECRET, "must not contain a password"),
         ("https://host/x", "", "is missing"),
         ("https://host/x", "short", "shorter than 16"),

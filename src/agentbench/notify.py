@@ -12,13 +12,14 @@ import hashlib
 import hmac
 import json
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from agentbench.core.canonical import Json
@@ -52,9 +53,9 @@ class Webhook:
         Raises:
             InputError: the URL is not one of HTTP, or the secret is missing or short.
         """
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise InputError("--notify: expected a URL that starts with https:// or http://")
+        parts = _parts(url)
+        if parts is None:
+            raise InputError("--notify: expected a URL of ASCII characters that starts with https:// or http://")
         if parts.username or parts.password:
             raise InputError(
                 "--notify: the URL must not contain a password", remedy=f"the receiver can check {SIGNATURE}"
@@ -68,6 +69,16 @@ class Webhook:
     @property
     def host(self) -> str:
         return urlsplit(self.url).netloc
+
+
+def _parts(url: str) -> SplitResult | None:
+    """Split a URL; None if it is not one that can be posted to. Requests would fail later, with the URL in the message."""
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:  # unbalanced brackets, or not a port
+        return None
+    return parts if valid and re.fullmatch(r"[!-~]+", url) else None
 
 
 def signature(secret: bytes, body: bytes, at: int) -> str:

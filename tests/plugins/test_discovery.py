@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,17 @@ def test_name_of_two_packages_is_refused_with_both(packages: Packages) -> None:
     packages.install("other", Kind.SCORER, "mine", WORKS, version="3")
     with pytest.raises(PluginError, match=r"several packages have a scorer 'mine': acme 1\.0 and other 3"):
         load(Kind.SCORER, "mine")
+
+
+def test_package_without_a_name_does_not_hide_others(packages: Packages, tmp_path: Path) -> None:
+    packages.install("named", Kind.SCORER, "same", "plugin = print")
+    rest = tmp_path / "site-packages/rest-1.0.dist-info"
+    rest.mkdir()
+    (rest / "entry_points.txt").write_text("[agentbench.scorers]\nsame = rest:plugin\n")
+    assert [plugin.origin for plugin in installed(Kind.SCORER) if plugin.name == "same"] == [
+        "an unknown package",
+        "named 1.0",
+    ]
 
 
 def test_missing_plugin_is_an_input_error() -> None:

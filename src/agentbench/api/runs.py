@@ -93,8 +93,11 @@ class Run:
         """Write the run in another format: `exporter` is a function, or a name as in `ab export-run --format`.
 
         Raises:
-            InputError: there is no such exporter, or it failed.
+            InputError: there is no such exporter, or it failed, or the run was altered.
         """
+        if exporter == "bundle":
+            self._write_bundle(Path(out))
+            return
         if isinstance(exporter, str) and not OTHER_EXPORTERS.has(exporter):
             from agentbench.exchange.registry import find_exporter  # noqa: PLC0415 - slow import
             from agentbench.exchange.source_run import open_source  # noqa: PLC0415
@@ -104,6 +107,14 @@ class Run:
         function = OTHER_EXPORTERS.get(exporter) if isinstance(exporter, str) else exporter
         with OTHER_EXPORTERS.calling(exporter if isinstance(exporter, str) else getattr(exporter, "__name__", "")):
             function(self, Path(out))
+
+    def _write_bundle(self, out: Path) -> None:
+        from agentbench.record.bundle import write_bundle  # noqa: PLC0415 - slow import
+
+        problems = self.verify()
+        if problems:
+            raise InputError(f"{self.path} does not verify: {problems[0]}")
+        write_bundle(self.path, out)
 
     def verify(self) -> list[str]:
         """Recompute every digest and verdict of the run, as `ab verify` does, and return the problems.

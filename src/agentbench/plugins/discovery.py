@@ -91,14 +91,9 @@ def _remedy(plugin: Plugin) -> str:
 
 
 def _plugin(kind: Kind, point: EntryPoint) -> Plugin:
-    package = point.dist
-    return Plugin(
-        kind,
-        point.name,
-        "an unknown package" if package is None else package.name,
-        "" if package is None else package.version,
-        point.value,
-    )
+    # Metadata that an interrupted installation left has neither name nor version.
+    package, version = (point.dist.name, point.dist.version) if point.dist else ("", "")
+    return Plugin(kind, point.name, package or "an unknown package", version or "", point.value)
 
 
 def _order(plugin: Plugin) -> tuple[str, str]:
