@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_fingerprint_is_that_of_the_same_task_in_another_run(partial: Run) -> No
         {"variant": "other"},
     ]
     log = json.loads(json.dumps(sarif_log(with_finals(partial, changes), "tasks")))
-    prints = [result["partialFingerprints"]["attempt/v1"] for result in log["runs"][0]["results"]]
+    prints = [result["partialFingerprints"]["primaryLocationLineHash"] for result in log["runs"][0]["results"]]
     assert len(set(prints)) == 4
 
 
@@ -50,3 +51,20 @@ def test_hostile_names_are_escaped_and_bounded(partial: Run) -> None:
     assert result["message"]["text"].isprintable()
     uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert not set(uri) & set(' <>[]|`"\n\u202e')
+
+
+def test_every_result_and_rule_has_what_code_scanning_requires(demo: Path) -> None:
+    """Also the result of a run without seals, which names no task."""
+    run = demo / "unsealed"
+    shutil.copytree(demo / "demo-partial", run)
+    for log in run.glob("*.jsonl"):
+        if log.name != "attempts.jsonl":
+            log.unlink()
+    (log,) = json.loads(CliRunner().invoke(command, ["annotations", str(run), "--format", "sarif"]).stdout)["runs"]
+    rules = {rule["id"]: rule for rule in log["tool"]["driver"]["rules"]}
+    assert set(rules) == {"RECORDS_ALTERED", "TESTS_FAILED"}
+    assert all(rule[key]["text"] for rule in rules.values() for key in ("shortDescription", "fullDescription", "help"))
+    assert len({result["partialFingerprints"]["primaryLocationLineHash"] for result in log["results"]}) == 4
+    places = [result["locations"][0]["physicalLocation"] for result in log["results"]]
+    assert all(place["artifactLocation"]["uri"].endswith("/task.yaml") for place in places)
+    assert {len(place["region"]) for place in places} == {4}

@@ -1,7 +1,11 @@
-"""A SARIF 2.1.0 log: one result for each attempt that did not pass, at the file of its task."""
+"""A SARIF 2.1.0 log: one result for each attempt that did not pass, at the file of its task.
+
+Besides what the schema demands, the log has what code scanning of GitHub documents as required.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from agentbench import __version__
@@ -21,24 +25,34 @@ ALTERED = "RECORDS_ALTERED"
 def sarif_log(run: Run, folder: str) -> dict[str, Json]:
     """Return the log. `folder` has the folders of the tasks, relative to the root of the repository."""
     failed, doubt = not_passed(run.finals), doubts(run)
-    rules: list[Json] = [
-        {"id": rule, "shortDescription": {"text": rule.replace("_", " ").capitalize()}}
-        for rule in sorted({*map(_rule, failed), *([ALTERED] if doubt else [])})
-    ]
+    used = sorted({*map(_rule, failed), *([ALTERED] if doubt else [])})
     results: list[Json] = [_result(record, folder) for record in failed]
     if doubt:
-        results.insert(0, {"ruleId": ALTERED, "level": "error", "message": {"text": plain(doubt, MAX_TEXT)}})
+        tasks = [f"{folder}/{record.task_id}/task.yaml" for record in run.finals[:1]]
+        results.insert(0, _marked(ALTERED, "error", doubt, (tasks or [folder])[0], (run.run_id,)))
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "AgentBench", "version": __version__, "rules": rules}},
+                "tool": {
+                    "driver": {"name": "AgentBench", "version": __version__, "rules": list(map(_described, used))}
+                },
                 # The part before the last slash is the category, in which a new upload replaces the older one.
                 "automationDetails": {"id": f"agentbench/{quote(run.suite)}/{run.run_id}"},
                 "results": results,
             }
         ],
+    }
+
+
+def _described(rule: str) -> dict[str, Json]:
+    words = rule.replace("_", " ").capitalize()
+    return {
+        "id": rule,
+        "shortDescription": {"text": words},
+        "fullDescription": {"text": f"{words}. The message has the cause."},
+        "help": {"text": "`ab show RUN --task ID` explains the verdict of an attempt; `ab verify RUN` checks the run."},
     }
 
 
@@ -48,23 +62,32 @@ def _rule(record: AttemptRecord) -> str:
 
 
 def _result(record: AttemptRecord, folder: str) -> dict[str, Json]:
-    identity = f"{record.task_id}\n{record.variant}\n{record.repeat}"
+    message = f"{record.variant}, repeat {record.repeat}: {headline(record)}"
+    identity = (record.task_id, record.variant, str(record.repeat))
+    place = f"{folder}/{record.task_id}/task.yaml"
+    properties: dict[str, Json] = {
+        "attempt_id": record.attempt_id,
+        "run_status": str(record.run_status),
+        "contract_id": record.contract_id,
+    }
+    return {**_marked(_rule(record), severity(record), message, place, identity), "properties": properties}
+
+
+def _marked(rule: str, level: str, message: str, place: str, identity: Sequence[str]) -> dict[str, Json]:
+    """Return a result. `identity` tells whether a result of another run is the same."""
+    fingerprint = sha256_hex("\n".join((rule, *identity)).encode("utf-8", "surrogatepass"))
     return {
-        "ruleId": _rule(record),
-        "level": severity(record),
-        "message": {"text": plain(f"{record.variant}, repeat {record.repeat}: {headline(record)}", MAX_TEXT)},
+        "ruleId": rule,
+        "level": level,
+        "message": {"text": plain(message, MAX_TEXT)},
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": quote(f"{folder}/{record.task_id}/task.yaml")},
-                    "region": {"startLine": 1},
+                    "artifactLocation": {"uri": quote(place)},
+                    "region": {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 2},
                 }
             }
         ],
-        "partialFingerprints": {"attempt/v1": sha256_hex(identity.encode("utf-8", "surrogatepass"))},
-        "properties": {
-            "attempt_id": record.attempt_id,
-            "run_status": str(record.run_status),
-            "contract_id": record.contract_id,
-        },
+        # The only fingerprint that GitHub reads. Without it, all attempts at a task would be one alert.
+        "partialFingerprints": {"primaryLocationLineHash": fingerprint},
     }
