@@ -17,6 +17,7 @@ import pytest
 from agentbench.plugins.kinds import Kind
 from tests.execution.conftest import shared_state
 from tests.execution.tasks import make_task
+from tests.session_state import built_distributions
 
 __all__ = ["shared_state"]
 pytestmark = pytest.mark.end_to_end
@@ -48,12 +49,11 @@ class Environment:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, shared_state: Path) -> Environment:
+def environment(tmp_path: Path, shared_state: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     uv = shutil.which("uv") or str(ROOT / ".bootstrap" / "uv" / "bin" / "uv")
     environment = Environment(tmp_path / "env", shared_state)
-    environment.run(uv, "build", "--quiet", "--wheel", "--out-dir", tmp_path / "dist", ROOT, cwd=tmp_path)
     environment.run(uv, "venv", "--quiet", "--python", sys.executable, environment.folder, cwd=tmp_path)
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    (wheel,) = built_distributions(tmp_path_factory).glob("*.whl")
     sources = [shutil.copytree(EXAMPLES / kind, tmp_path / "examples" / kind) for kind in Kind]
     python = environment.folder / "bin" / "python"
     environment.run(uv, "pip", "install", "--quiet", "--python", python, wheel, "pytest", *sources, cwd=tmp_path)
