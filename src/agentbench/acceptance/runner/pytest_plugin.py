@@ -124,7 +124,10 @@ def _module_collector(session: Any, file: str) -> pytest.Module:  # noqa: ANN401
     """
     if int(pytest.__version__.split(".")[0]) >= FIRST_VERSION_WITH_PATH:
         return pytest.Module.from_parent(session, path=pathlib.Path(file))
-    return pytest.Module.from_parent(session, fspath=type(session.fspath)(file))
+    fspath = type(session.fspath)(file)
+    if hasattr(pytest.Module, "from_parent"):
+        return pytest.Module.from_parent(session, fspath=fspath)
+    return pytest.Module(fspath, parent=session)  # before version 5.4
 
 
 def _collected_items(collector: pytest.Collector) -> Iterator[pytest.Item]:

@@ -88,8 +88,12 @@ def load(name: str) -> types.ModuleType:
 def install_main_module(pytest: types.ModuleType) -> None:
     """Install the `__main__` that `python -m pytest` would have: processes started by tests look at it."""
     main = types.ModuleType("__main__")
-    main.__spec__ = importlib.util.find_spec("pytest.__main__")
-    main.__file__ = os.path.join(os.path.dirname(pytest.__file__ or ""), "__main__.py")
+    if hasattr(pytest, "__path__"):
+        main.__spec__ = importlib.util.find_spec("pytest.__main__")
+        main.__file__ = os.path.join(os.path.dirname(pytest.__file__ or ""), "__main__.py")
+    else:  # a single module before pytest 5.4
+        main.__spec__ = importlib.util.find_spec("pytest")
+        main.__file__ = pytest.__file__
     sys.modules["__main__"] = main
 
 
