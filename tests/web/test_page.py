@@ -318,6 +318,20 @@ def test_page_fits_a_narrow_screen(watched: Watched, report: Path) -> None:
     watched.assert_clean()
 
 
+def test_narrow_screen_keeps_cells_and_numbers_on_one_line(watched: Watched, report: Path) -> None:
+    watched.page.set_viewport_size({"width": 390, "height": 800})
+    page = watched.open(report, "#/")
+    page.wait_for_selector(".cell")
+    page.evaluate("for (const more of document.querySelectorAll('details.more')) more.open = true")
+    # Lines of the text of each element; a cell with two lines overflows, and ranges of numbers made rows very high.
+    lines = """(selector) => Math.max(...[...document.querySelectorAll(selector)].map((element) => {
+        const range = document.createRange(); range.selectNodeContents(element);
+        return range.getBoundingClientRect().height / parseFloat(getComputedStyle(element).fontSize) }))"""
+    for selector in (".cell", "td.r"):
+        assert page.evaluate(lines, selector) < 2, selector
+    watched.assert_clean()
+
+
 def test_chart_text_is_readable_on_narrow_and_wide_screens(watched: Watched, report: Path) -> None:
     smallest = """() => Math.min(...[...document.querySelectorAll('svg.fig text')].map((text) =>
         parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a))"""
