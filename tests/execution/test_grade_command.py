@@ -22,6 +22,9 @@ def test_fail_on_decides_the_exit_code_of_a_graded_patch(ab: Ab, tmp_path: Path)
     grade = ("grade", "--task", task, "--patch")
     refused = ab(*grade, "wrong.patch", "--fail-on", "speed>1")
     assert (refused.code, "unknown metric" in refused.stderr) == (2, True)
+    (tmp_path / "empty.patch").write_text("\n")
+    warned = ab(*grade, "empty.patch", "--fail-on", "passed<1")
+    assert (warned.code, "the patch is empty, so the base repository is graded" in warned.stderr) == (1, True)
     failed = ab(*grade, "wrong.patch", "--fail-on", "passed<1", "--json")
     assert failed.code == 1
     assert "--fail-on: passed<1 (passed is 0)" in failed.stderr

@@ -360,10 +360,15 @@ def _refuse_out(out: Path | None, form: str) -> None:
 def _write_page(
     runs: list[Run], report: PairedReport | CompareReport | None, out: Path | None, verdict: GateVerdict | None = None
 ) -> None:
+    from agentbench.core.errors import InputError
+    from agentbench.core.text import shell_quoted
     from agentbench.record.naming import PAGES
     from agentbench.reports.html.page import write_page
 
     folder = out or runs[0].path / PAGES
+    if folder.suffix == ".html":
+        msg = f"--out {folder}: a page is a folder, with index.html in it"
+        raise InputError(msg, remedy=f"use --out {shell_quoted(folder.with_suffix(''))}")
     page = write_page(folder, runs, comparison=report, gate=verdict)
     if verdict:
         click.echo(verdict.line)
