@@ -89,7 +89,7 @@ def suite_folder(name: str, tasks_dir: Path) -> Path:
         raise ContractError(f"invalid suite name {name!r}", remedy=_name_remedy(name))
     hint = did_you_mean(name, known)
     remedy = (
-        f"{tasks_dir / name} has no tasks: each is a folder with a {TASK_NAME}" if (tasks_dir / name).is_dir() else None
+        f"{tasks_dir / name} has no tasks: each is a folder with a {TASK_NAME}" if (tasks_dir / name).is_dir() else ""
     )
     raise ContractError(f"no suite `{name}` in {tasks_dir}{hint}; available: {', '.join(known)}", remedy=remedy)
 
