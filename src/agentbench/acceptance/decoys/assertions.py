@@ -114,13 +114,9 @@ def _final_assertions(body: list[ast.stmt], helpers: Helpers) -> list[ast.stmt]:
     last = body[-1]
     if isinstance(last, ast.With | ast.AsyncWith):
         contexts = {name for item in last.items for name in names_in(item.context_expr)}
-        return (
-            [last]
-            if contexts & RAISES
-            else []
-            if contexts & _EXCEPTION_CONTEXTS
-            else _final_assertions(last.body, helpers)
-        )
+        if contexts & RAISES:
+            return [last]
+        return [] if contexts & _EXCEPTION_CONTEXTS else _final_assertions(last.body, helpers)
     if isinstance(last, ast.For) and not last.orelse and _has_rows(last.iter):
         return _final_assertions(last.body, helpers)
     return []
