@@ -363,3 +363,10 @@ class TestLimits:
     def test_core_files_are_not_written(self, sh: Run) -> None:
         sh("ulimit -c unlimited; sh -c 'kill -SEGV $$'")
         assert sh("ls core* /tmp/core*").exit_code != 0
+
+
+def test_workspace_without_any_rights_is_read_as_it_is(sandbox: Sandbox, sh: Run) -> None:
+    """An error here would be the harness's, and an agent that expects to fail could cause it."""
+    assert sh("mkdir -p deep && echo x > deep/new && chmod 0 .").ok
+    assert b"deep/new" in {entry.path for entry in sandbox.tree().entries()}
+    assert sandbox.tree().read(b"deep/new", max_bytes=10) == b"x\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -50,7 +51,7 @@ def walk(dirfd: int, budget: Budget, shortcut: Shortcut, problems: dict[bytes, s
     if known is not None:
         yield from _counted(known, budget)
         return
-    stack = [_Folder(os.open(b".", DIRECTORY, dir_fd=dirfd), b"")]
+    stack = [_Folder(_open_root(dirfd), b"")]
     try:
         stack[0].items = _list(stack[0], budget)
         while stack:
@@ -79,6 +80,15 @@ def walk(dirfd: int, budget: Budget, shortcut: Shortcut, problems: dict[bytes, s
         for folder in stack:
             if folder.fd >= 0:
                 os.close(folder.fd)
+
+
+def _open_root(dirfd: int) -> int:
+    """Open the root, even if a program in a sandbox of an ordinary user, who owns it, took away the right to read it."""
+    try:
+        return os.open(b".", DIRECTORY, dir_fd=dirfd)
+    except PermissionError:
+        os.fchmod(dirfd, stat.S_IMODE(os.fstat(dirfd).st_mode) | stat.S_IRUSR | stat.S_IXUSR)
+        return os.open(b".", DIRECTORY, dir_fd=dirfd)
 
 
 def _counted(entries: Iterator[Entry], budget: Budget) -> Iterator[Entry]:

@@ -46,7 +46,9 @@ def main() -> None:
         report |= observe(sandbox)
         report["neighbour"] = neighbour(backend, sandbox)
     with backend.open(SPEC, prepared) as sandbox:
-        sandbox.run(Command(line="rm -rf folder artefact; mkdir folder; echo x > folder/y; chmod 700 folder"))
+        sandbox.run(
+            Command(line="rm -rf folder artefact; mkdir folder; echo x > folder/y; chmod 700 folder; chmod 0 .")
+        )
         report["tree"] = sorted(os.fsdecode(entry.path) for entry in sandbox.tree().entries())
         report["usage"] = [sandbox.usage().processes is not None, sandbox.usage().cpu_sec is not None]
     backend.close()

@@ -55,7 +55,7 @@ class Walk:
         self.digests = digests
         self.settled_ns = time.time_ns() - CLOCK_SLACK_NS
         self.stack: list[tuple[int, bytes, list[tuple[bytes, bytes, bytes]]]] = []
-        self.enter(posix.open(root, FOLDER), b"")
+        self.enter(open_folder(root, None), b"")
 
     def piece(self) -> list[bytes]:
         """Return [b"more" | b"end" | b"large", packed entries]; an entry is path, kind, executable, size, digest."""
@@ -182,8 +182,8 @@ def link_target(name: bytes, parent: int) -> bytes:
     return posix.readlink(name, dir_fd=parent)
 
 
-def open_folder(name: bytes, parent: int) -> int:
-    """Open a folder even if its owner made it unreadable. The server runs as the owner."""
+def open_folder(name: bytes, parent: int | None) -> int:
+    """Open a folder even if its owner made it unreadable. The server runs as the owner. `name` is a path without `parent`."""
     try:
         return posix.open(name, FOLDER, dir_fd=parent)
     except OSError as error:
@@ -206,7 +206,7 @@ def open_file(name: bytes, parent: int) -> int:
         posix.chmod(name, mode, dir_fd=parent)
 
 
-def unlock(name: bytes, parent: int, kind: int, bits: int) -> int:
+def unlock(name: bytes, parent: int | None, kind: int, bits: int) -> int:
     mode = posix.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     if mode & S_IFMT == kind:
         posix.chmod(name, mode & 0o7777 | bits, dir_fd=parent)
@@ -219,7 +219,7 @@ def read(root: bytes, path: bytes, offset: int, count: int) -> list[bytes]:
     if any(part in (b"", b".", b"..") for part in parts):
         return [b"absent"]
     try:
-        current = posix.open(root, FOLDER)
+        current = open_folder(root, None)
     except OSError:
         return [b"absent"]
     try:
