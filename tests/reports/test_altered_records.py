@@ -262,3 +262,18 @@ def test_adjudicating_an_altered_record_is_refused(edited: Path) -> None:
     with pytest.raises(InputError, match=EDITED):
         CliRunner().invoke(root, args, catch_exceptions=False)
     assert not (edited / "adjudications.jsonl").exists()
+
+
+@pytest.mark.component
+@pytest.mark.parametrize("name", ["manifest.json", "task.yaml", "meta/files.json"])
+def test_reports_name_an_altered_description_of_a_task(tmp_path: Path, name: str) -> None:
+    """The manifest says where the run deviated from its protocol, which every report has to show."""
+    run = whole_run(tmp_path / "runs")
+    task_dir = open_run(run).rows[0].task_dir
+    file = run / task_dir / name
+    file.write_bytes(file.read_bytes() + b" ")
+    line = f"ALTERED: {task_dir}/{name} differs from its seal"
+    assert ab("report", "summary", run).startswith(f"# {line}")
+    assert ab("show", run).startswith(line)
+    file.unlink()
+    assert ab("show", run).startswith(f"ALTERED: {task_dir}/{name} is missing")

@@ -37,6 +37,7 @@ from agentbench.trace.redaction import Redactor
 
 EVENTS = "events.jsonl"
 MANIFEST = "manifest.json"
+TASK_FILE = "task.yaml"
 FINAL_PATCH = "diffs/final.patch"
 RECORD = "meta/record.json"
 FILES = "meta/files.json"

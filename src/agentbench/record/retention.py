@@ -23,13 +23,14 @@ from agentbench.record.attempt_folder import (
     NOT_EVIDENCE,
     ORIGINALS,
     RECORD,
+    TASK_FILE,
     WORKSPACE,
     evidence_files,
 )
 from agentbench.trace.events import AttemptSealed, RunClosed, RunReduced
 from agentbench.trace.log import EventLog, read_events
 
-MINIMAL = frozenset({"task.yaml", MANIFEST, EVENTS, FINAL_PATCH, RECORD, ORIGINALS, FILES})
+MINIMAL = frozenset({TASK_FILE, MANIFEST, EVENTS, FINAL_PATCH, RECORD, ORIGINALS, FILES})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """Compares records with their seals while reports read them: one hash per record and one per event of the run.
 
 `ab verify` checks everything; this checks only that `run.json` and `attempts.jsonl` are what the run's chain sealed, so that no
-report shows an edited verdict without saying so. `altered_evidence` checks the files of one attempt, for pages that show them.
+report shows an edited verdict without saying so. `altered_origins` checks the files that describe a task, `altered_evidence` checks the files of one attempt, for pages that show them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from pydantic_core import from_json
 from agentbench.core.canonical import CanonicalError, canonical, parse_canonical, sha256_hex
 from agentbench.core.errors import RecordError
 from agentbench.core.regular_file import open_regular
-from agentbench.record.attempt_folder import EVENTS, content
+from agentbench.record.attempt_folder import EVENTS, FILES, MANIFEST, TASK_FILE, content
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord
 from agentbench.trace.chain import GENESIS, BadLine, Line, read_line
@@ -222,6 +222,28 @@ def altered_evidence(folder: Path, record: AttemptRecord, seal: Seal, *, reduced
         return None
     problem = audit.problems[0]
     return AlteredRecord(problem.place, record.attempt_id, f"is {problem.kind}: {problem.message}")
+
+
+def altered_origins(folder: Path, seals: SealCheck, attempts: Iterable[str]) -> Iterator[AlteredRecord]:
+    """Compare the manifests and task files of some attempts with their seals.
+
+    Reports read sources, caps and protocol deviations from them. An attempt whose folder is missing has nothing to read.
+
+    Raises:
+        RecordError: a file cannot be read.
+    """
+    for attempt_id in attempts:
+        seal = seals.seals.get(attempt_id)
+        if seal is None or not seal.files_sha256 or not (place := folder / seal.task_dir).is_dir():
+            continue
+        data = content(place / FILES)
+        sealed = data if data is not None and sha256_hex(data) == seal.files_sha256 else None
+        listed = {} if sealed is None else from_json(sealed)["files"]
+        for name in (FILES,) if sealed is None else (MANIFEST, TASK_FILE):
+            text = content(place / name)
+            if name == FILES or (name in listed and (text is None or sha256_hex(text) != listed[name]["sha256"])):
+                why = "is missing" if text is None else "differs from its seal"
+                yield AlteredRecord(f"{seal.task_dir}/{name}", attempt_id, why)
 
 
 def _record(number: int, attempt_id: str, why: str) -> AlteredRecord:

@@ -15,11 +15,10 @@ from pathlib import Path, PurePosixPath
 
 import yaml
 
+from agentbench.record.attempt_folder import MANIFEST, TASK_FILE
 from agentbench.reports.record_rows import Row
 from agentbench.trace.json_safe import to_json
 
-MANIFEST = "manifest.json"
-TASK_FILE = "task.yaml"
 MAX_BYTES = 2_000_000
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

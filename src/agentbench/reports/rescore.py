@@ -19,12 +19,12 @@ import yaml
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Reason, RunStatus, TerminationCode
-from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.attempt_folder import EVENTS, MANIFEST
 from agentbench.record.manifest import read_manifest
 from agentbench.record.recompute import terms_from
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.counterfactual import Stop, effect_of, stopped_log
-from agentbench.reports.provenance import MANIFEST, evidence
+from agentbench.reports.provenance import evidence
 from agentbench.reports.sources import Run
 from agentbench.trace.chain import Event
 from agentbench.trace.log import read_events

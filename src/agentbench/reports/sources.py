@@ -14,7 +14,7 @@ from agentbench.record.find_run import RUNS, find_run
 from agentbench.record.naming import RUN_JSON, SIGNATURE
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
-from agentbench.record.seals import AlteredRecord, SealCheck, altered_evidence
+from agentbench.record.seals import AlteredRecord, SealCheck, altered_evidence, altered_origins
 from agentbench.reports.csv_results import read_deviations, read_results
 from agentbench.reports.missing_results import MissingResults, missing_results
 from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
@@ -196,6 +196,8 @@ def open_run(path: Path) -> Run:
         seals = records.seals
         signed = seals.closed or (folder / SIGNATURE).is_file()
         signature = read_signature(folder) if signed else RunSignature("")
+        first = {row.task: row.attempt_id for row in reversed(records.finals)}
+        origins = tuple(altered_origins(folder, seals, first.values()))
     except RecordError as error:
         raise InputError(error.message, remedy=VERIFY) from error
     return Run(
@@ -204,7 +206,7 @@ def open_run(path: Path) -> Run:
         str(run.meta.get("suite", "")),
         records.finals,
         records.superseded,
-        (*seals.altered(), *signature.altered),
+        (*seals.altered(), *origins, *signature.altered),
         frozenset(seals.not_sealed_yet() if seals.present else (row.attempt_id for row in records.finals)),
         seals if seals.present else None,
         run.meta,

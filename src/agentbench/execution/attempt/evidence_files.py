@@ -10,7 +10,7 @@ from pathlib import Path
 from agentbench.acceptance.validation import Baseline
 from agentbench.contract.load import LoadedTask
 from agentbench.core.errors import RecordError
-from agentbench.record.attempt_folder import MANIFEST, AttemptFolder
+from agentbench.record.attempt_folder import MANIFEST, TASK_FILE, AttemptFolder
 from agentbench.record.manifest import read_manifest
 from agentbench.record.schema import ArtifactPaths
 from agentbench.sandbox.protocol import SetupStep
@@ -35,7 +35,7 @@ def write_evidence(
     folder: AttemptFolder, task: LoadedTask, log: Path, steps: Sequence[SetupStep], baseline: Baseline | None
 ) -> ArtifactPaths:
     """Write the evidence files of an attempt. Return the paths that its record names."""
-    folder.write("task.yaml", task.text)
+    folder.write(TASK_FILE, task.text)
     folder.write("logs/setup_stdout.txt", _setup_log(steps, "stdout"))
     folder.write("logs/setup_stderr.txt", _setup_log(steps, "stderr"))
     failing = None

@@ -13,12 +13,12 @@ from agentbench.core.canonical import Json
 from agentbench.core.reasons import Outcome
 from agentbench.core.regular_file import open_regular
 from agentbench.core.text import without_terminal_codes
-from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.attempt_folder import EVENTS, TASK_FILE
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.card import review_lines
 from agentbench.reports.card_evidence import read_evidence
 from agentbench.reports.html.bounded import bounded
-from agentbench.reports.provenance import TASK_FILE, evidence, read_text
+from agentbench.reports.provenance import evidence, read_text
 from agentbench.trace.chain import BadLine, read_line
 from agentbench.trace.events import Briefing, IntegrityFinding, MonitorAlert
 
