@@ -13,9 +13,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 from agentbench.core.command import Command
-from agentbench.execution.cluster import node as node_module
+from agentbench.execution.cluster.node import Node
 from agentbench.execution.cluster.probe import NodeReport
 from agentbench.sandbox.protocol import Limits, Phase, SandboxSpec
 from agentbench.sandbox.registry import open_backend
@@ -46,12 +47,12 @@ def main() -> None:
             HANGS[hang]()
         raise AssertionError("unreachable")
 
-    node_module.probe_node = probe
-    node = node_module.Node("lone")
+    node = Node("lone")
     show(certificate=node.introduce(), memory=str(node._memory.path))
     problem = node.connect(url, json.loads(sys.stdin.readline()), lost_sec)
     assert problem == ""
-    node.probe()
+    with patch("agentbench.execution.cluster.node.probe_node", probe):
+        node.probe()
 
 
 if __name__ == "__main__":

@@ -28,8 +28,7 @@ def test_node_that_hangs_ends_with_its_sandbox_after_its_driver(hang: str, share
         channel = ChannelServer("127.0.0.1", new_channel_key("driver"), store, Listener())
         line = [sys.executable, "-m", "tests.execution.cluster.lone_node", hang, channel.url, "2"]
         env = {**os.environ, "AB_STATE": str(shared_state)}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with subprocess.Popen(line, env=env, text=True, **pipes) as node:
+        with subprocess.Popen(line, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as node:
             assert node.stdin is not None
             assert node.stdout is not None
             own = json.loads(node.stdout.readline())

@@ -19,6 +19,11 @@ from agentbench.execution.cluster.node import Node
 READY_SEC = 120.0
 _CONNECT_SEC = 10.0
 _MB = 1 << 20
+_CAUSES = {
+    "ActorDiedError": "its process died",
+    "ActorUnavailableError": "Ray cannot reach its process",
+    "GetTimeoutError": "it did not answer in time",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +195,11 @@ def _own_address(address: str) -> dict[str, str]:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the line of a Ray error that says what happened."""
+    """Return what happened, without the ids and traces of a Ray error."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, BaseException):
         return f"{type(cause).__name__}: {cause}"
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:500]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    if "creation task" in lines[0]:  # a trace follows, and its last line is the error
+        return lines[-1].rpartition("agentbench.core.errors.")[2][:500]
+    return _CAUSES.get(type(error).__name__, f"{type(error).__name__}: {lines[0]}"[:500])
