@@ -123,8 +123,15 @@ class _DecoyCheck:
         elif outcome.outcome is Outcome.PASS and (unseen := self._unseen_decoys(runs)):
             decided, why = Outcome.FAIL, f"the decoy test of {unseen[0]} has no result, although the real test passed"
         elif outcome.outcome is Outcome.PASS:
-            why = f"{outcome.why}; decoys of {len(self._plan.ids) - len(self._without_evidence)} of them failed as expected"
+            why = f"{outcome.why}; {self._evidence()}"
         return dataclasses.replace(outcome, outcome=decided, why=why)
+
+    def _evidence(self) -> str:
+        """Say how many decoys failed. Those of pass-to-pass tests do not show that the task is solved."""
+        failed = len(self._plan.ids) - len(self._without_evidence)
+        required = set(self._tests.requirement.fail_to_pass)
+        coverage = f" ({self._plan.covered(required)} of {len(required)} fail-to-pass tests have one that counts)"
+        return f"decoys of {failed} of them failed as expected{coverage if required else ''}"
 
     def _unseen_decoys(self, runs: Sequence[DecoyRun]) -> list[str]:
         """Return tests whose decoy has no result that can be trusted. With correct code, all decoys fail.
