@@ -31,7 +31,7 @@ from harbor.agents.base import BaseAgent
 
 
 class Fixer(BaseAgent):
-    """Runs one command that the model chooses."""
+    """Runs a command that hangs, and one that the model chooses."""
 
     @staticmethod
     def name():
@@ -46,15 +46,16 @@ class Fixer(BaseAgent):
         assert await environment.is_file(f"{environment.trial_paths.agent_dir}/deep/copy")
 
     async def run(self, instruction, environment, context):
+        try:
+            await environment.exec("sleep 600 & sleep 600", timeout_sec=1)
+            raise AssertionError("the command ended")
+        except RuntimeError as error:
+            assert str(error) == "Command timed out after 1 seconds"
         messages = [{"role": "user", "content": instruction}]
         reply = await litellm.acompletion(model=self.model_name, messages=messages)
         done = await environment.exec(reply.choices[0].message.content, env={"WORD": "42"}, user="root")
         assert (done.stdout, done.stderr, done.return_code) == ("out\\n", "err\\n", 3), done
 
-
-class Hanging(Fixer):
-    async def run(self, instruction, environment, context):
-        await environment.exec("sleep 600 & sleep 600", timeout_sec=1)
 '''
 
 
@@ -98,7 +99,7 @@ def model() -> Iterator[tuple[str, list[dict[str, object]]]]:
         server.server_close()
 
 
-def run_agent(python: str, folder: Path, agent: str, model_url: str) -> subprocess.CompletedProcess[str]:
+def run_fixer(python: str, folder: Path, model_url: str) -> subprocess.CompletedProcess[str]:
     (folder / "files").mkdir()
     (folder / "files/mine.py").write_text(AGENTS)
     (folder / "briefing.md").write_text("Make it 42.")
@@ -113,7 +114,7 @@ def run_agent(python: str, folder: Path, agent: str, model_url: str) -> subproce
         "TMPDIR": str(folder),
         "NO_PROXY": "*",
     }
-    command = [python, str(RUNNER), f"mine:{agent}", "vendor/m"]
+    command = [python, str(RUNNER), "mine:Fixer", "vendor/m"]
     return subprocess.run(command, cwd=folder / "workspace", env=env, capture_output=True, text=True, check=False)
 
 
@@ -121,18 +122,13 @@ def test_agent_works_in_the_workspace_with_its_model(
     peers_python: str, tmp_path: Path, model: tuple[str, list[dict[str, object]]]
 ) -> None:
     url, received = model
-    done = run_agent(peers_python, tmp_path, "Fixer", url)
+    done = run_fixer(peers_python, tmp_path, url)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "workspace/answer.txt").read_text() == "42\n"
     assert [path.name for path in (tmp_path / "workspace").iterdir()] == ["answer.txt"]
     assert [(request["model"], request["messages"]) for request in received] == [
         ("vendor/m", [{"role": "user", "content": "Make it 42."}])
     ]
-
-
-def test_command_that_hangs_ends_the_agent_with_its_error(peers_python: str, tmp_path: Path) -> None:
-    done = run_agent(peers_python, tmp_path, "Hanging", "http://127.0.0.1:9")
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "RuntimeError: Command timed out after 1 seconds")
 
 
 @pytest.mark.parametrize("argument", ["terminus-2", "my.agents:Fixer"])

@@ -25,6 +25,7 @@ from agentbench.reports.sarif import sarif_log
 from agentbench.reports.sources import open_run, run_side
 from agentbench.reports.summary import decision, summarise
 from tests.exchange.sample_runs import HOSTILE, sample_run
+from tests.session_state import once, session_folder
 
 pytestmark = pytest.mark.component
 
@@ -77,10 +78,8 @@ def harbor_task(folder: Path, lab: Lab) -> None:
     export_task(load_task(folder / "s/t"), folder / "harbor", lab)
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def write_exports(folder: Path) -> None:
     """Export a run with a pass, a failure and an error, and a run that keeps digests only."""
-    folder = tmp_path_factory.mktemp("exported")
     (folder / "logs").mkdir()
     run = open_source(sample_run(folder / "runs", (Outcome.PASS, Outcome.FAIL, Outcome.ERROR)))
     withheld = open_source(sample_run(folder / "runs", digest=True))
@@ -96,14 +95,20 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "run.sarif").write_text(json.dumps(sarif_log(run.run, "tasks/tiny")))
     with Lab(state=folder / "state") as lab:
         harbor_task(folder, lab)
-    return folder
 
 
 @pytest.fixture(scope="module")
-def seen(exported: Path, peers_python: str) -> Any:
-    done = subprocess.run([peers_python, READER, exported], capture_output=True, text=True, check=False, cwd=exported)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+def seen(tmp_path_factory: pytest.TempPathFactory, peers_python: str) -> Any:
+    """What the other programs read, once per session: starting them takes five seconds of CPU time."""
+
+    def read_exports() -> Any:
+        folder = tmp_path_factory.mktemp("exported")
+        write_exports(folder)
+        done = subprocess.run([peers_python, READER, folder], capture_output=True, text=True, check=False, cwd=folder)
+        assert done.returncode == 0, done.stderr[-4000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return once(session_folder(tmp_path_factory), "third-party", read_exports)
 
 
 @pytest.mark.parametrize("name", ["run.eval", "run.json"])
