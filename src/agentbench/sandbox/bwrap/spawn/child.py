@@ -31,7 +31,6 @@ MS_NODEV = 4
 MS_BIND = 4096
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
-PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -68,10 +67,9 @@ class SpawnRequest(TypedDict):
     seccomp: bytes
 
 
-def exec_sandbox(request: SpawnRequest, control: socket.socket, channel: int, errors: int, spawner: int) -> None:
+def exec_sandbox(request: SpawnRequest, control: socket.socket, channel: int, errors: int) -> None:
     """Turn this forked process into bubblewrap. Never returns; writes a failure to `errors` and exits."""
     try:
-        _die_with(spawner)
         for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
@@ -86,7 +84,6 @@ def exec_sandbox(request: SpawnRequest, control: socket.socket, channel: int, er
             os.setgroups([])
             os.setresgid(request["uid"], request["uid"], request["uid"])
             os.setresuid(request["uid"], request["uid"], request["uid"])
-        _die_with(spawner)  # again: the kernel forgets it when a process changes its user or its namespace
         _exec(request, channel, errors)
     except BaseException as error:  # noqa: BLE001 - a forked child must not return into the spawner's loop
         os.write(errors, f"sandbox start: {error}\n".encode())
@@ -230,13 +227,6 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
         source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), options.encode() or None
     )
     _check_call(result, f"mount {kind or 'bind'} on {target}" + (f" ({options})" if options else ""))
-
-
-def _die_with(spawner: int) -> None:
-    """Let the kernel kill this process when the spawner ends. Bubblewrap asks for that later, and is too late if it has ended."""
-    _check_call(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
-    if os.getppid() != spawner:
-        raise OSError("the spawner has ended")
 
 
 def become_subreaper() -> None:

@@ -112,12 +112,11 @@ class Spawner:
             for name, value in group["settings"]:
                 write_file(f"{group['dir']}/{name}", value)
         info, info_writer = os.pipe()
-        spawner = os.getpid()
         pid = os.fork()
         if pid == 0:
             os.set_inheritable(info_writer, True)
             request["argv"] = [str(info_writer) if item == "{info}" else item for item in request["argv"]]
-            exec_sandbox(request, control, channel, errors, spawner)
+            exec_sandbox(request, control, channel, errors)
         os.close(info_writer)
         sandbox = SandboxProcess(request, pid, control, info)
         self.live[pid] = sandbox
@@ -249,6 +248,12 @@ def _drain(fd: int) -> None:
 def main(control_fd: int, owner_dir: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # A sandbox must not hold the owner's lock: bubblewrap that is killed while it starts leaves a process that waits for it forever,
+    # and nothing would remove it while the owner seems to live.
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            with contextlib.suppress(OSError):
+                os.set_inheritable(int(name), False)
     Spawner(socket.socket(fileno=control_fd), owner_dir).serve()
 
 
