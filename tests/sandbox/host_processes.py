@@ -30,16 +30,6 @@ def pids_with_argument(argument: str) -> list[int]:
     return pids
 
 
-def children_of(parent: int) -> list[int]:
-    """Return the children of a process."""
-    children = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
-                children.append(int(folder.name))
-    return children
-
-
 def until(condition: Callable[[], bool], message: str | Callable[[], str]) -> None:
     """Wait for the condition: processes end a moment after the event that ends them."""
     deadline = time.monotonic() + 300
