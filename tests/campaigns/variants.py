@@ -172,7 +172,8 @@ def adds_module(work: Work) -> Writes | None:
     """Add a module and import it at the end of the fixed file."""
     for source in work.sources():
         folder, name = posixpath.split(source)
-        if not work.exists(_under(folder, b"__init__.py")) or name == b"__main__.py":
+        # A file that is run as a script cannot import its own package.
+        if not work.exists(_under(folder, b"__init__.py")) or b"__main__" in name + work.content_of(source):
             continue
         parts: list[bytes] = []
         while work.exists(_under(folder, b"__init__.py")):
