@@ -42,6 +42,7 @@ from tests.campaigns.variants import MAKERS, Work, Writes
 
 ALTERNATIVE = "alternative"
 REFERENCE = "unchanged"
+ADDING_DEPENDENCIES = ("adds_dependency", "does_it_all")
 BACKENDS = ("bwrap", "docker")
 REPOSITORY = Path(__file__).parents[2]
 BUNDLED_TASKS = [REPOSITORY / "tasks", REPOSITORY / "src/agentbench/demo"]
@@ -115,7 +116,7 @@ def _decide(decision: Decision, context: GradingContext, work: Work, patch: byte
             return _compare_with_plain(decision, context, patch)
         if decision.variant != ALTERNATIVE:
             writes = MAKERS[decision.variant](work)
-            if writes is None or not _allows(context.loaded, writes):
+            if writes is None or not _allows(context.loaded, decision.variant, writes):
                 return decision
             patch = extract(work.tree, PatchedTree(work.tree, tuple(writes.values()))).patch
         return decided(decision, grade(patch, context), patch)
@@ -123,8 +124,10 @@ def _decide(decision: Decision, context: GradingContext, work: Work, patch: byte
         return dataclasses.replace(decision, result="error", why=error.message)
 
 
-def _allows(task: LoadedTask, writes: Writes) -> bool:
-    """Return whether the task lets an agent edit all of these files."""
+def _allows(task: LoadedTask, variant: str, writes: Writes) -> bool:
+    """Return whether the task lets an agent make this variant: edit all of these files, add dependencies."""
+    if variant in ADDING_DEPENDENCIES and not task.task.policy.dependencies.allow_new:
+        return False
     editable = Globs(task.editable_globs)
     return not task.editable_globs or all(editable.match(path) for path in writes)
 
