@@ -57,14 +57,18 @@ def _build_distributions(folder: Path) -> None:
 
 
 def link_interpreter_layer(factory: pytest.TempPathFactory, state: Path) -> None:
-    """Link the interpreter's layer of this session into a new state folder. Without bubblewrap there is none."""
+    """Link the interpreter's layer of this session into a new state folder, or copy it to another file system.
+
+    Without bubblewrap there is none.
+    """
     folder = session_folder(factory)
     built = folder / "interpreter-state"
     once(folder, built.name, lambda: _build_interpreter_layer(built))
     for layer in built.glob("layers/*/python"):
         target = state / layer.relative_to(built)
         target.parent.mkdir(parents=True)
-        subprocess.run(["cp", "-al", layer, target], check=True)
+        linked = layer.stat().st_dev == target.parent.stat().st_dev
+        subprocess.run(["cp", "-al" if linked else "-a", layer, target], check=True)
         # Locks are not shared: another state's process would seem to use or build this layer.
         for lock in {path.resolve() for name in ("*/lock", "*/*/use") for path in target.glob(name)}:
             lock.unlink()

@@ -78,7 +78,10 @@ class Cluster:
         return self.folder / node / "state"
 
     def add(self, node: str, prepare: str = "true") -> str:
-        """Start a node and return its address. `prepare`: shell commands in its mount namespace, before it starts."""
+        """Start a node and return its address. `prepare`: shell commands in its mount namespace, before it starts.
+
+        A node has memory folders of its own: files that the commands use must be in the folder of the cluster.
+        """
         if not self.state(node).exists():
             self.prepare_state(self.state(node))
         answer = self.command("add", node, prepare)

@@ -246,7 +246,7 @@ def test_program_of_a_cli_agent_is_sent_to_a_node(ab: RayAb, cluster: Cluster, t
 
 def test_unusable_nodes_and_impossible_demands_are_refused(ab: RayAb, cluster: Cluster, tmp_path: Path) -> None:
     version = ROOT / "src/agentbench/execution/version.py"
-    other = tmp_path / "version.py"
+    other = cluster.folder / "other_version.py"
     other.write_text('def harness_version() -> str:\n    return "0.0.1"\n')
     address = cluster.add("other", f"mount --bind {other} {version}; mount --bind /bin/false $(command -v bwrap)")
     try:

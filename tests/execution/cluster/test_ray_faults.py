@@ -106,11 +106,12 @@ def probe_node(state):
 
 
 @pytest.fixture
-def hanging(cluster: Cluster, tmp_path: Path) -> Iterator[str]:
+def hanging(cluster: Cluster) -> Iterator[str]:
     """Add a node whose probe does not end, in an open sandbox, and return its name."""
     probe = ROOT / "src/agentbench/execution/cluster/probe.py"
-    (tmp_path / "probe.py").write_text(probe.read_text() + "import threading\n" + PROBE)
-    cluster.add("hanging", f"mount --bind {tmp_path}/probe.py {probe}")
+    changed = cluster.folder / "probe.py"
+    changed.write_text(probe.read_text() + "import threading\n" + PROBE)
+    cluster.add("hanging", f"mount --bind {changed} {probe}")
     yield "hanging"
     cluster.command("kill", "hanging")
 
