@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.acceptance.checks.junit import read_junit
-from agentbench.authoring.formats.django.runner.django_tests import outcomes, written
+from agentbench.authoring.formats.django.runner.django_tests import as_junit, outcomes
 from agentbench.authoring.formats.django.test_command import COMMAND, PROGRAM_FOLDER, DjangoRun, plan_run
 from agentbench.authoring.formats.swebench import Instance, export_task, import_instance
 from agentbench.contract.load import load_task
@@ -300,9 +300,9 @@ def test_ids_are_kept_and_illegal_characters_replaced(
     records = [
         {"test": ["natural", test], "outcome": outcome, "why": why} for test, (outcome, why) in outcomes_by_id.items()
     ]
-    read, _ = read_junit(written(outcomes(records, list(outcomes_by_id))).encode())
+    read, _ = read_junit(as_junit(outcomes(records, list(outcomes_by_id))).encode())
     assert read == {test: outcome for test, (outcome, _) in outcomes_by_id.items()}
-    assert "\x00" not in written({"a\x00b": ("failed", "\x1b[31mred\ud800")})
+    assert "\x00" not in as_junit({"a\x00b": ("failed", "\x1b[31mred\ud800")})
 
 
 @given(st.permutations(["passed", "skipped", "failed"]), st.integers(1, 3))

@@ -1,9 +1,8 @@
-"""Runs tests by the runner of Django's own repository and writes how each went as a JUnit report, under the ids asked for.
+"""Run tests with the runner of Django's own repository, and write a JUnit report with the ids of the SWE-bench row.
 
-A hidden file of a task, started as `python -I -S django_tests.py` at the root of the workspace; the job is `tests.json`
-beside it. The process that is started so imports nothing of the workspace: it starts itself once more, that second
-process runs the tests and tells the first one of each, and the first writes the report when the second has come to its
-end. A run that ends early, however it ends, leaves no report.
+This is a hidden file of a task. It is started as `python -I -S django_tests.py` at the root of the workspace, with its job in
+`tests.json` beside it. The parent process imports nothing of the workspace. It starts this file again as a child, which runs the
+tests and sends their results through a pipe. The parent writes the report only if the child ran to its end.
 """
 
 # Paths are the strings that sys.path holds; names and arguments are those of unittest.
@@ -12,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-if sys.path[:1] == [__file__.rpartition("/")[0]]:  # nothing is imported from beside this file
+if sys.path[:1] == [__file__.rpartition("/")[0]]:  # do not import files beside this one
     del sys.path[0]
 
 import importlib
@@ -26,20 +25,21 @@ from typing import Any, Callable, Dict, Iterator, Tuple  # noqa: UP035 - of Pyth
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPORT = os.path.join(HERE, "report.xml")
-TOLD = 900
-"""Characters of a traceback, its last ones: those that say what happened, in what a reader of reports keeps."""
+MAX_REASON = 900
+"""Characters of a traceback in the report. The last ones are kept: they name the error."""
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAMED = re.compile(r"(?s)(\w+) \(([\w.]+)\)")
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 _RANK = {SKIPPED: 0, PASSED: 1, FAILED: 2}
-Found = Dict[str, Tuple[str, str]]  # noqa: UP006 - of Python 3.8
+Results = Dict[str, Tuple[str, str]]  # noqa: UP006 - of Python 3.8
+"""Outcome and reason by test id."""
 
 
-# --- the second process: tests -----------------------------------------------------------------------------------
+# --- child process: run the tests ----------------------------------------------------------------------------------
 
 
 def names_of(test: Any) -> list[str]:
-    """Everything a test is called: as unittest writes it since 3.11 and before, and the first line of its docstring."""
+    """Return every name of a test: its id as unittest prints it since 3.11 and before, and the first line of its docstring."""
     method = getattr(test, "_testMethodName", None)
     if method is None:  # a class or module that could not be set up
         return [str(test)]
@@ -49,9 +49,9 @@ def names_of(test: Any) -> list[str]:
 
 
 class Result(unittest.TextTestResult):
-    """Tells of each test when it is over; of subtests and of errors in teardown the worst counts."""
+    """Sends the outcome of each test when it ends: the worst of the test, its subtests and its teardown."""
 
-    tell: Callable[..., None]
+    send: Callable[..., None]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -66,12 +66,12 @@ class Result(unittest.TextTestResult):
         super().stopTest(test)
         outcome, why = self._worst or (FAILED, "it ended without an outcome")
         self._running = None
-        self.tell(test=names_of(test), outcome=outcome, why=why)
+        self.send(test=names_of(test), outcome=outcome, why=why)
 
     def _note(self, test: Any, outcome: str, why: str = "") -> None:
         test = getattr(test, "test_case", test)  # of a subtest
-        if test is not self._running:  # fixtures of a class or a module, and what fails before a test begins
-            self.tell(test=names_of(test), outcome=outcome, why=why)
+        if test is not self._running:  # fixtures of a class or a module, and errors before a test begins
+            self.send(test=names_of(test), outcome=outcome, why=why)
         elif self._worst is None or outcome == FAILED != self._worst[0]:
             self._worst = (outcome, why)
 
@@ -102,36 +102,36 @@ class Result(unittest.TextTestResult):
     def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
         super().addSubTest(test, subtest, err)
         if err is not None:
-            trace = self._exc_info_to_string(err, subtest)  # type: ignore[attr-defined] # as it does for whole tests
-            self._note(test, FAILED, f"{subtest}\n{trace[-TOLD // 2 :]}")
+            trace = self._exc_info_to_string(err, subtest)  # type: ignore[attr-defined] # as for whole tests
+            self._note(test, FAILED, f"{subtest}\n{trace[-MAX_REASON // 2 :]}")
 
 
-class _Home(types.ModuleType):
-    """The module that `TEST_RUNNER` names. Django can be imported only when its settings are there, so the class is made late."""
+class _RunnerModule(types.ModuleType):
+    """The module that `TEST_RUNNER` names. Its class is created on first use: Django cannot be imported before its settings."""
 
     base = "django.test.runner.DiscoverRunner"
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.done: list[object] = []
-        """The runner, when it has run its tests: `sys.exit` in the code under test ends it before."""
+        self.finished: list[object] = []
+        """The runner, once it has run all its tests. Empty if the code under test exits before."""
 
     def __getattr__(self, name: str) -> Any:
         if name != "Runner":
             raise AttributeError(name)
-        module, _, usual = self.base.rpartition(".")
-        base = getattr(importlib.import_module(module), usual)
-        given: list[object] = []
-        done = self.done
+        module, _, class_name = self.base.rpartition(".")
+        base = getattr(importlib.import_module(module), class_name)
+        runners: list[object] = []
+        finished = self.finished
 
         def get_resultclass(runner: Any) -> Any:
-            """Ours for the run itself; tests that run tests do so on their own account."""
-            given.append(runner)
-            return Result if len(given) == 1 else base.get_resultclass(runner)
+            """Return `Result` for the first runner only: tests that start another one are not reported."""
+            runners.append(runner)
+            return Result if len(runners) == 1 else base.get_resultclass(runner)
 
         def run_tests(runner: Any, *labels: Any, **options: Any) -> Any:
             failures = base.run_tests(runner, *labels, **options)
-            done.extend(given[:1] if runner is given[0] else [])
+            finished.extend(runners[:1] if runner is runners[0] else [])
             return failures
 
         self.Runner = type(name, (base,), {"get_resultclass": get_resultclass, "run_tests": run_tests})
@@ -139,8 +139,8 @@ class _Home(types.ModuleType):
 
 
 def start_site() -> None:
-    """As an ordinary start does, without a `sitecustomize`: a file of the workspace could be one."""
-    import site  # noqa: PLC0415 - under -S it does nothing by itself
+    """Initialise `site`, but without `sitecustomize`, which could be a file of the workspace."""
+    import site  # noqa: PLC0415 - with -S, the import alone does nothing
 
     sys.modules["sitecustomize"] = types.ModuleType("sitecustomize")
     site.main()
@@ -148,28 +148,28 @@ def start_site() -> None:
 
 
 def run(channel: int, nonce: str, job: dict[str, Any]) -> int:
-    """Run the tests as `tests/runtests.py` is run by hand, one process, and tell of each."""
+    """Run `tests/runtests.py` in this process and send the outcome of each test to the channel. Return the exit code."""
     os.set_inheritable(channel, False)
-    told = 0
-    ours = os.getpid()
+    sent = 0
+    own_pid = os.getpid()
 
-    def tell(**record: object) -> None:
-        nonlocal told
-        if os.getpid() != ours:
+    def send(**record: object) -> None:
+        nonlocal sent
+        if os.getpid() != own_pid:  # a test forked
             return
-        told += "test" in record
+        sent += "test" in record
         line = json.dumps({"nonce": nonce, **record}).encode() + b"\n"
         while line:
             line = line[os.write(channel, line) :]
 
-    Result.tell = staticmethod(tell)
+    Result.send = staticmethod(send)
     start_site()
     folder = os.path.abspath(job["folder"])
     sys.path.insert(0, folder)
     settings: Any = importlib.import_module(job["settings"])
-    home = sys.modules["agentbench_home"] = _Home("agentbench_home")
-    home.base = getattr(settings, "TEST_RUNNER", _Home.base)
-    settings.TEST_RUNNER = "agentbench_home.Runner"
+    runner = sys.modules["agentbench_runner"] = _RunnerModule("agentbench_runner")
+    runner.base = getattr(settings, "TEST_RUNNER", _RunnerModule.base)
+    settings.TEST_RUNNER = "agentbench_runner.Runner"
     script = os.path.join(folder, "runtests.py")
     options = ["--verbosity=2", f"--settings={job['settings']}", "--parallel=1", "--noinput"]
     sys.argv = [script, *options, *job["labels"]]
@@ -178,40 +178,40 @@ def run(channel: int, nonce: str, job: dict[str, Any]) -> int:
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    if home.done:
-        tell(end=told, code=code)
+    if runner.finished:
+        send(end=sent, code=code)
     return code
 
 
-# --- the first process: the report -------------------------------------------------------------------------------
+# --- parent process: write the report ------------------------------------------------------------------------------
 
 
 def start(job: dict[str, Any]) -> tuple[int | None, list[dict[str, Any]]]:
-    """Run the second process; how it ended, if it came to its end, and what it told."""
+    """Run the child. Return its exit code, or None if it did not run to its end, and the records that it sent."""
     nonce = os.urandom(16).hex()
-    ours, theirs = os.pipe()
-    asked, asking = os.pipe()
+    results, child_results = os.pipe()
+    child_job, job_writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.dup2(asked, 0)
-        os.set_inheritable(theirs, True)
-        os.execv(sys.executable, [sys.executable, "-s", "-S", os.path.abspath(__file__), str(theirs)])
-    os.close(theirs)
-    os.close(asked)
-    with os.fdopen(asking, "w") as stream:
+        os.dup2(child_job, 0)
+        os.set_inheritable(child_results, True)
+        os.execv(sys.executable, [sys.executable, "-s", "-S", os.path.abspath(__file__), str(child_results)])
+    os.close(child_results)
+    os.close(child_job)
+    with os.fdopen(job_writer, "w") as stream:
         json.dump({"nonce": nonce, "job": job}, stream)
     records: list[dict[str, Any]] = []
     end: dict[str, Any] | None = None
-    with os.fdopen(ours, "rb") as channel:
+    with os.fdopen(results, "rb") as channel:
         for record in _records(channel, nonce):
             if "end" in record:
                 end = record
                 break
             records.append(record)
     _, status = os.waitpid(pid, 0)
-    ended = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
-    whole = end is not None and end["end"] == len(records) and end["code"] == ended
-    return ended if whole else None, records
+    exit_code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
+    complete = end is not None and end["end"] == len(records) and end["code"] == exit_code
+    return exit_code if complete else None, records
 
 
 def _records(channel: Any, nonce: str) -> Iterator[dict[str, Any]]:
@@ -224,44 +224,44 @@ def _records(channel: Any, nonce: str) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def outcomes(records: list[dict[str, Any]], wanted: list[str]) -> Found:
-    """Outcome and reason by id. A test is called as it is asked for, and otherwise by its name.
+def outcomes(records: list[dict[str, Any]], wanted: list[str]) -> Results:
+    """Return the result of each test under the wanted ids that are names of it, else under its first name.
 
-    Tests that share an id (a sentence in the docstrings of two) share its outcome: one that fails is enough to fail it.
+    Tests can share an id, which is then a sentence in both docstrings. Such an id has the worst of their outcomes.
     """
-    asked = set(wanted)
-    found: Found = {}
+    known = set(wanted)
+    results: Results = {}
     for record in records:
         names = record["test"]
-        for name in [one for one in names if one in asked] or names[:1]:
-            before = found.get(name)
+        for name in [name for name in names if name in known] or names[:1]:
+            before = results.get(name)
             if before is None or _RANK[record["outcome"]] > _RANK[before[0]]:
-                found[name] = (record["outcome"], record["why"])
-    broken = [(name, told) for name, told in found.items() if name.startswith(("setUpClass (", "setUpModule ("))]
+                results[name] = (record["outcome"], record["why"])
+    broken = {name: result for name, result in results.items() if name.startswith(("setUpClass (", "setUpModule ("))}
     for test in wanted:
-        why = None if test in found else _kept_from(test, broken)
-        if why is not None:
-            found[test] = why
-    return found
+        result = None if test in results else _fixture_result(test, broken)
+        if result is not None:
+            results[test] = result
+    return results
 
 
-def _kept_from(test: str, broken: list[tuple[str, tuple[str, str]]]) -> tuple[str, str] | None:
-    """What became of the class or the module of a test that did not run."""
+def _fixture_result(test: str, broken: Results) -> tuple[str, str] | None:
+    """Return the result of the broken class or module fixture because of which a test did not run; None if there is none."""
     match = _NAMED.fullmatch(test)
-    for name, (outcome, why) in broken:
+    for name, (outcome, why) in broken.items():
         place = name[name.index("(") + 1 : -1]
         if match and f"{match[2]}.".startswith(f"{place}."):
             return outcome, f"{name}: {why}"
     return None
 
 
-def written(found: Found) -> str:
-    lines = ['<?xml version="1.0" encoding="utf-8"?>', f'<testsuite name="django" tests="{len(found)}">']
-    for test, (outcome, why) in found.items():
-        said = why.strip()
+def as_junit(results: Results) -> str:
+    lines = ['<?xml version="1.0" encoding="utf-8"?>', f'<testsuite name="django" tests="{len(results)}">']
+    for test, (outcome, why) in results.items():
+        reason = why.strip()
         tag = {FAILED: "failure", SKIPPED: "skipped"}.get(outcome)
-        last = said.splitlines()[-1] if said else ""
-        inner = f"<{tag} message={_quoted(last)}>{_escaped(said[-TOLD:])}</{tag}>" if tag else ""
+        last = reason.splitlines()[-1] if reason else ""
+        inner = f"<{tag} message={_quoted(last)}>{_escaped(reason[-MAX_REASON:])}</{tag}>" if tag else ""
         lines.append(f"<testcase name={_quoted(test)}>{inner}</testcase>")
     return "\n".join([*lines, "</testsuite>", ""])
 
@@ -278,25 +278,25 @@ def _quoted(text: str) -> str:
 
 def main() -> int:
     if len(sys.argv) > 1:
-        asked = json.load(sys.stdin)
+        request = json.load(sys.stdin)
         with open(os.devnull) as nothing:
             os.dup2(nothing.fileno(), 0)
-        return run(int(sys.argv[1]), asked["nonce"], asked["job"])
+        return run(int(sys.argv[1]), request["nonce"], request["job"])
     with open(os.path.join(HERE, "tests.json"), encoding="utf-8") as file:
         job = json.load(file)
     code, records = start(job)
-    if os.path.lexists(REPORT):  # somebody else's: ours is not written yet
+    if os.path.lexists(REPORT):  # forged: the report is written below
         os.unlink(REPORT)
     if code is None:
-        sys.stderr.write("the tests did not come to their end: no report\n")
+        sys.stderr.write("the test run ended early: no report\n")
         return 3
-    found = outcomes(records, job["tests"])
-    whole = f"{REPORT}.{os.getpid()}"
-    with open(whole, "w", encoding="utf-8") as report:
-        report.write(written(found))
-    os.replace(whole, REPORT)
-    # What the runner itself is not content with is a failure too, whatever the tests say.
-    return code or int(any(outcome == FAILED for outcome, _ in found.values()))
+    results = outcomes(records, job["tests"])
+    temporary = f"{REPORT}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8") as report:
+        report.write(as_junit(results))
+    os.replace(temporary, REPORT)
+    # The runner can also fail by itself, although all tests passed.
+    return code or int(any(outcome == FAILED for outcome, _ in results.values()))
 
 
 if __name__ == "__main__":
