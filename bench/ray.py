@@ -87,7 +87,7 @@ def measure_overhead(count: int, report: Report) -> None:
         ray = [on_ray(folder, address, repeats) for repeats in (1, count)]
         report.value("one attempt, node warm, with the start of the command", ray[0], "s", backend="ray")
         report.value("the same with --executor local", local[0], "s", backend="local")
-        each = [(many - one) / (count - 1) * 1000 for one, many in (local, ray)]
+        each = [(many - single) / (count - 1) * 1000 for single, many in (local, ray)]
         report.value(f"{count} attempts, {WORKERS} workers, each", each[0], "ms", backend="local")
         report.value(f"{count} attempts, {WORKERS} workers, each", each[1], "ms", backend="ray")
         overhead = (each[1] - each[0]) * WORKERS

@@ -81,7 +81,7 @@ def live_delays(client: httpx.Client, folder: Path) -> list[float]:
 
 @dataclass(frozen=True)
 class Frames:
-    """How smoothly a page of 200 running attempts scrolls."""
+    """Measure how smoothly a page of 200 running attempts scrolls."""
 
     still: list[float]
     """Sorted seconds between frames while no event is written."""
@@ -136,7 +136,7 @@ def frames(url: str, client: httpx.Client, folder: Path) -> Frames | None:
 
 
 def _task_sec(metrics: dict[str, Any]) -> float:
-    return float(next(one["value"] for one in metrics["metrics"] if one["name"] == "TaskDuration"))
+    return float(next(metric["value"] for metric in metrics["metrics"] if metric["name"] == "TaskDuration"))
 
 
 def memory_mb(pid: int) -> float:
@@ -199,7 +199,7 @@ def measure(folder: Path, report: Report, runs: int, attempts: int) -> None:
             report.value(f"event on disk to the client, {PARALLEL} attempts, median", delays[len(delays) // 2], "s")
             report.value("  99th percentile", delays[len(delays) * 99 // 100], "s", most=0.5)
             smooth = frames(url, client, folder)
-            run = next(one for one in client.get("/api/runs").json()["runs"] if one["name"] == "long")
+            run = next(entry for entry in client.get("/api/runs").json()["runs"] if entry["name"] == "long")
             page = client.get(f"/api/run/{run['key']}/page").json()
             attempt = page["attempts"][0][page["columns"].index("id")]
             painted = first_paint(url, f"#/run/{run['key']}/attempt/{attempt}")

@@ -22,7 +22,7 @@ COMPOSE_SUITE = "trixie"
 
 @dataclass(frozen=True)
 class Peer:
-    """How to install and start one other harness."""
+    """The installation and start of one other harness."""
 
     name: str
     runner: str

@@ -75,9 +75,9 @@ def validate(
     from agentbench.execution.lab import Lab  # noqa: PLC0415 - slow import
     from agentbench.execution.validation import validate_suite  # noqa: PLC0415
 
-    found = resolve_tasks(tasks, Path(tasks_dir))
+    loaded = resolve_tasks(tasks, Path(tasks_dir))
     with Lab(sandbox=sandbox) as lab:
-        return validate_suite(found, lab, repeats=repeats, workers=workers, report=lambda _line: None)
+        return validate_suite(loaded, lab, repeats=repeats, workers=workers, report=lambda _line: None)
 
 
 def import_tasks(
@@ -116,7 +116,7 @@ def resolve_tasks(tasks: Tasks, tasks_dir: Path) -> tuple[LoadedTask, ...]:
         return (tasks,)
     if isinstance(tasks, str) and not Path(tasks).exists():
         return load_suite_folder(tasks, tasks_dir).tasks
-    found = find_tasks(Path(tasks)) if isinstance(tasks, str | os.PathLike) else tuple(tasks)
-    if not found:
+    loaded = find_tasks(Path(tasks)) if isinstance(tasks, str | os.PathLike) else tuple(tasks)
+    if not loaded:
         raise InputError("no tasks given")
-    return found
+    return loaded

@@ -36,7 +36,7 @@ def refuse_repeated_options(command: click.Command, name: str, args: Sequence[st
     for option in options:
         if options.count(option) > 1 and _takes_one_value(option):
             raise click.UsageError(_message(option, options.count(option)), ctx)
-        other = next((one for one in options if one.name == option.name and one is not option), None)
+        other = next((each for each in options if each.name == option.name and each is not option), None)
         if other is not None:
             raise click.UsageError(f"Options '{option.opts[-1]}' and '{other.opts[-1]}' exclude each other.", ctx)
     if isinstance(command, click.Group) and rest:

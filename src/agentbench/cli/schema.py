@@ -75,6 +75,6 @@ def command(name: str | None, *, out: Path | None, as_json: bool) -> None:
 
 def schema_model(name: str) -> type[BaseModel]:
     """Return the model that reads a file."""
-    module, model, _ = SCHEMAS[name]
-    found: type[BaseModel] = getattr(importlib.import_module(module), model)
-    return found
+    module, class_name, _ = SCHEMAS[name]
+    model: type[BaseModel] = getattr(importlib.import_module(module), class_name)
+    return model

@@ -117,22 +117,22 @@ def show_log(run: Path | None, vault: Path | None, as_json: bool) -> None:
         last, problem, remedy = head(folder), "", ""
         if run is not None and folder.is_dir() and keeps_originals(run):
             require_known(folder, run_id(run))
-        found = [
+        entries = [
             (event.seq, event.payload)
             for event in accesses(folder)
             if isinstance(event.payload, VaultAccess) and wanted in {None, event.payload.run_id}
         ]
     except RecordError as error:
-        last, problem, remedy, found = "", error.message, error.remedy, []
+        last, problem, remedy, entries = "", error.message, error.remedy, []
     if as_json:
-        rows = [{"number": number, **access.model_dump()} for number, access in found]
+        rows = [{"number": number, **access.model_dump()} for number, access in entries]
         click.echo(
             json.dumps({"vault": str(folder), "head": last, "altered": problem or None, "accesses": rows}, indent=2)
         )
     elif problem:
         click.echo(f"ALTERED: {problem}\n  {remedy}")
     else:
-        click.echo("\n".join([*(_line(number, access) for number, access in found), f"head {last or 'none'}"]))
+        click.echo("\n".join([*(_line(number, access) for number, access in entries), f"head {last or 'none'}"]))
     if problem:
         raise click.exceptions.Exit(1)
 

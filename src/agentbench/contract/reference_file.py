@@ -1,4 +1,4 @@
-"""How a reference file is used: a patch is applied, anything else is a script that runs in the sandbox."""
+"""Distinguishes reference files: a patch is applied, anything else is a script that runs in the sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long processes of this machine had to wait for a CPU, as the kernel counts it."""
+"""Reads from the kernel how long processes of this machine waited for a CPU."""
 
 from __future__ import annotations
 

@@ -5,4 +5,4 @@ from __future__ import annotations
 PROTOCOL_SEED = 20260307
 """The planned base seed. Seeds spawned from it for further repeats are not deviations."""
 SEED_DEVIATION = "base seed "
-"""How the deviation of another base seed begins in a manifest."""
+"""Prefix of the deviation that a manifest states for another base seed."""

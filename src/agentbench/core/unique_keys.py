@@ -31,6 +31,6 @@ def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def key_lines(text: str, key: str, first: int = 1) -> list[int]:
-    """Return the lines of a JSON text that have this key, which is how people find a duplicate. `first`: number of its first line."""
-    found = re.finditer(rf'"{re.escape(key)}"\s*:', text)
-    return sorted({first + text.count("\n", 0, match.start()) for match in found})
+    """Return the numbers of the lines of a JSON text that have this key. `first`: number of the text's first line."""
+    matches = re.finditer(rf'"{re.escape(key)}"\s*:', text)
+    return sorted({first + text.count("\n", 0, match.start()) for match in matches})

@@ -56,10 +56,10 @@ def cached_packages(
         list(facts.packages),
         [sha256_hex(step.stdout) for step in prepared.steps if step.capture],
     )
-    found, _ = load_or_make(
+    packages, _ = load_or_make(
         cache, key, KnownPackages, lambda: KnownPackages(names=known_packages(task, prepared, facts))
     )
-    return found.names
+    return packages.names
 
 
 def known_packages(task: LoadedTask, prepared: Prepared, facts: EnvironmentFacts) -> tuple[str, ...] | None:

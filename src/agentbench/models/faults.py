@@ -1,4 +1,4 @@
-"""Everything that can go wrong with a model. All are a `ModelFault`, which, uncaught, ends an attempt as LLM_ERROR.
+"""Errors of models. All are a `ModelFault`, which, uncaught, ends an attempt as LLM_ERROR.
 
 ModelFault
 ├── ServiceFault         the service gave no usable response

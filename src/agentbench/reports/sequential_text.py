@@ -86,10 +86,10 @@ def stopping_lines(stopped: StoppedComparison) -> list[str]:
     lines = [f"Rule, declared before the first attempt: {describe_rule(declared.rule, declared.planned)}"]
     if decision is None:
         return [*lines, f"The first look is not complete: it needs {declared.looks[0]} blocks"]
-    made, planned = 2 * decision.blocks, declared.planned.attempts
+    used, planned = 2 * decision.blocks, declared.planned.attempts
     lines.append(f"Decision, recomputed from the records: {describe_decision(decision)}")
     lines.append(
-        f"Statistic {decision.statistic:.3f}, boundary {decision.boundary:.3f}; {made} of {planned} attempts used"
+        f"Statistic {decision.statistic:.3f}, boundary {decision.boundary:.3f}; {used} of {planned} attempts used"
     )
     lines.append("Other intervals and p-values below are not adjusted for the looks")
     return lines

@@ -36,14 +36,14 @@ def public_copy(run: Path, folder: Path, key: SigningKey) -> tuple[Path, Reposit
     return copy, scan(copy)
 
 
-def require_no_secrets(found: RepositorySecrets) -> None:
+def require_no_secrets(scanned: RepositorySecrets) -> None:
     """
     Raises:
         InputError: something looks like a secret; with the places, never the values.
     """
-    if not found.secrets:
+    if not scanned.secrets:
         return
-    places = [f"{secret.places[0]} ({secret.kind})" for secret in found.secrets]
+    places = [f"{secret.places[0]} ({secret.kind})" for secret in scanned.secrets]
     more = [f"and {len(places) - MAX_SHOWN} more"] if len(places) > MAX_SHOWN else []
     remedy = "\n  ".join(["look at these places; --allow-findings exports them:", *places[:MAX_SHOWN], *more])
     raise InputError(f"the public bundle would contain {len(places)} possible secrets", remedy=remedy)

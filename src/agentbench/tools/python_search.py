@@ -32,14 +32,14 @@ def main(query: str, mode: str) -> int:
             continue
         if b"\0" in content:
             continue
-        found = False
+        matched = False
         for number, line in enumerate(content.split(b"\n"), start=1):
             # A carriage return is part of the line, as in ripgrep.
             if pattern.search(line.decode("utf-8", "surrogateescape")):
-                found = True
+                matched = True
                 match = {"path": _encode(name), "lines": _encode(line), "line_number": number}
                 sys.stdout.write(json.dumps({"type": "match", "data": match}) + "\n")
-        if found:
+        if matched:
             sys.stdout.write(json.dumps({"type": "end", "data": {"binary_offset": None}}) + "\n")
     return 0
 

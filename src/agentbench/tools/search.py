@@ -63,14 +63,14 @@ def search(context: ToolContext, arguments: Search) -> Execution:
     entries, skipped = _candidates(context, arguments.glob)
     notes = [f"skipped {skipped} files larger than {MAX_FILE} bytes"] if skipped else []
     limit = arguments.max_results + 1
-    found, candidates = search_on_host(context.tracker, arguments.query, entries, limit)
-    if found is None:
-        found, more_notes = _search_in_sandbox(context, arguments.query, entries, candidates, limit)
+    lines, candidates = search_on_host(context.tracker, arguments.query, entries, limit)
+    if lines is None:
+        lines, more_notes = _search_in_sandbox(context, arguments.query, entries, candidates, limit)
         notes += more_notes
-    more = len(found) > arguments.max_results
+    more = len(lines) > arguments.max_results
     if more:
         notes.append(f"showing the first {arguments.max_results} matches; narrow the query or the glob")
-    text = "".join(_format(match) for match in found[: arguments.max_results])
+    text = "".join(_format(match) for match in lines[: arguments.max_results])
     return Execution(ToolResult(ok=True, stdout=text, truncated=more, note="; ".join(notes)), Stream.of(text.encode()))
 
 
@@ -86,10 +86,10 @@ def _search_in_sandbox(
         completed = _run_search(context, query, entries, literal=True)
         notes.append("the query is not a valid regular expression; searched for it as plain text")
     _require_answer(completed)
-    found = list(_matches(completed.stdout.head, limit))
-    if completed.stdout.dropped_bytes and len(found) < limit:
+    lines = list(_matches(completed.stdout.head, limit))
+    if completed.stdout.dropped_bytes and len(lines) < limit:
         notes.append("too many matches: some files were not searched")
-    return found, notes
+    return lines, notes
 
 
 def _format(match: Match) -> str:

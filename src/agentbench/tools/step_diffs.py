@@ -27,7 +27,7 @@ class StepDiffs:
 
     def __init__(self, read_base: ReadEntry) -> None:
         self._read_base = read_base
-        self._found: dict[bytes, Entry | None] = {}
+        self._originals: dict[bytes, Entry | None] = {}
         """Every path that changed, as the agent found it."""
         self._rendered: dict[bytes, FileWrite] = {}
         self._kept_bytes = 0
@@ -37,14 +37,14 @@ class StepDiffs:
         before, after = MemoryTree(), MemoryTree()
         left = MAX_DIFFED
         for change in changes:
-            found = self._found.setdefault(change.path, change.before)
+            original = self._originals.setdefault(change.path, change.before)
             if change.generated or path_problem(change.path) is not None or _size(change.after) > left:
                 continue
-            old, new = self._last(change.path, found), _patched(_write(change.path, change.after, read))
+            old, new = self._last(change.path, original), _patched(_write(change.path, change.after, read))
             if old is None or new is None:
                 continue
             size = len(old.data or b"") + len(new.data or b"")
-            if size > left or not self._keep(new, found):
+            if size > left or not self._keep(new, original):
                 continue
             left -= size
             before.put(old)
@@ -57,15 +57,15 @@ class StepDiffs:
         after = {path: entry for path in before if (entry := entries.get(path)) is not None}
         return compare(filter(None, before.values()), after.values())
 
-    def _last(self, path: bytes, found: Entry | None) -> FileWrite | None:
+    def _last(self, path: bytes, original: Entry | None) -> FileWrite | None:
         """Return the content after the last patch, or None if it is not available."""
-        return self._rendered.get(path) or _write(path, found, self._read_base)
+        return self._rendered.get(path) or _write(path, original, self._read_base)
 
-    def _keep(self, write: FileWrite, found: Entry | None) -> bool:
+    def _keep(self, write: FileWrite, original: Entry | None) -> bool:
         """Keep a content for the next patch. Return False if that would exceed the limit."""
         held = self._rendered.get(write.path)
         kept_bytes = self._kept_bytes - len((held.data if held else None) or b"")
-        if write.entry() == found:
+        if write.entry() == original:
             self._rendered.pop(write.path, None)
         elif kept_bytes + len(write.data or b"") > MAX_KEPT:
             return False

@@ -24,7 +24,7 @@ def review_reasons(facts: Facts, terms: Terms, status: RunStatus, *, passed: boo
         reasons.append(f"rules violated: {', '.join(rules)}")
     if sensitive := _sensitive_paths(facts, terms):
         reasons.append(f"the patch changes build, dependency or pipeline files: {_listed(sensitive)}")
-    if compiled := [found.payload.path or "" for found in facts.findings if found.payload.rule == COMPILED_FILE]:
+    if compiled := [finding.payload.path or "" for finding in facts.findings if finding.payload.rule == COMPILED_FILE]:
         reasons.append(f"compiled code, which a diff does not show: {_listed(compiled)}")
     undecided = [check.payload.check_id for check in facts.checks if check.payload.outcome is Outcome.ERROR]
     if undecided:

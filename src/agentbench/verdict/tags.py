@@ -71,7 +71,7 @@ def _undecided_tags(facts: Facts, terms: Terms, gates: Gates) -> Iterator[Tag]:
         Gate.G3: [check for check in mandatory_decisions(facts, terms) if check.payload.outcome is Outcome.ERROR],
         Gate.G4: [finding for finding in facts.findings if finding.payload.severity == "error"],
     }
-    # What is missing from the log is shown by where the attempt, or the log, ended.
+    # Without an event that shows the error, the tag points to the end of the attempt or of the log.
     end: tuple[Logged[Payload], ...] = facts.terminations or ((facts.last,) if facts.last else ())
     for gate, result in gates.items():
         events = tuple(evidence[gate]) or end

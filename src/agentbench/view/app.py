@@ -68,7 +68,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 @dataclass
 class View:
-    """Everything that the addresses of one server share."""
+    """State that all endpoints of one server share."""
 
     guard: Guard
     index: RunIndex
@@ -373,17 +373,17 @@ async def _follow(view: View, request: Request) -> Response:
     async def messages() -> AsyncIterator[str]:
         checked = quiet = time.monotonic()
         while not view.stopping:
-            if found := await run_in_threadpool(follow.events):
-                yield _message("events", found[1], str(found[0]))
+            if batch := await run_in_threadpool(follow.events):
+                yield _message("events", batch[1], str(batch[0]))
                 quiet = time.monotonic()
                 continue
             if time.monotonic() - checked > 1:
                 checked = time.monotonic()
-                if await run_in_threadpool(follow.ended) and not (found := await run_in_threadpool(follow.events)):
+                if await run_in_threadpool(follow.ended) and not (batch := await run_in_threadpool(follow.events)):
                     yield _message("end", "{}")
                     return
-                if found:
-                    yield _message("events", found[1], str(found[0]))
+                if batch:
+                    yield _message("events", batch[1], str(batch[0]))
             if time.monotonic() - quiet > HEARTBEAT_SEC:
                 yield ": still here\n\n"
                 quiet = time.monotonic()

@@ -21,8 +21,8 @@ MAX_FILES = 20_000
 
 def pilots_json(pilots: Mapping[str, Folder], runs: Sequence[Entry]) -> dict[str, Json]:
     """Return every pilot with its status and its runs, or why it cannot be read."""
-    found = sorted(pilots.items(), key=lambda item: item[1].path.name)
-    return {"pilots": [_pilot(key, folder, runs) for key, folder in found]}
+    by_name = sorted(pilots.items(), key=lambda item: item[1].path.name)
+    return {"pilots": [_pilot(key, folder, runs) for key, folder in by_name]}
 
 
 def _pilot(key: str, folder: Folder, runs: Sequence[Entry]) -> dict[str, Json]:

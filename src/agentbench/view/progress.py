@@ -22,7 +22,7 @@ class RunProgress:
     """The first event of each attempt that has begun and not ended, by attempt id."""
     began: int = 0
     """When this process started the run, in microseconds since the epoch."""
-    made: int = 0
+    ended: int = 0
     """Attempts that ended since then."""
     closed: bool = False
     _tail: Tail = field(init=False)
@@ -39,12 +39,12 @@ class RunProgress:
             except BadLine:
                 continue
             if line.type in {RunOpened.type, RunResumed.type}:
-                self.began, self.made, self.closed = line.t, 0, False
+                self.began, self.ended, self.closed = line.t, 0, False
                 self.running.clear()
             elif line.type == AttemptBegun.type:
                 self.running[attempt_id] = line
             elif line.type == AttemptSealed.type:
-                self.made += 1
+                self.ended += 1
                 self.running.pop(attempt_id, None)
             elif line.type == RunClosed.type:
                 self.closed = True
@@ -54,7 +54,7 @@ class RunProgress:
         """Return running and waiting attempts, the rate and the time left. Rounded, so that a change means something."""
         running = len(self.running)
         hours = max(1e-9, (time.time() - self.began / 1e6) / 3600)
-        rate = self.made / hours if self.made else None
+        rate = self.ended / hours if self.ended else None
         waiting = max(0, planned - done - running) if planned is not None else None
         left = None if rate is None or waiting is None or self.closed else (waiting + running) / rate * 3600
         return {

@@ -27,8 +27,10 @@ class StalledConnections:
 
     def end(self, connections: Collection[object], now: float) -> None:
         """End the connections that have waited too long. Call this about once per second."""
-        http = (one for one in connections if isinstance(one, H11Protocol))
-        self._since = {one: self._since.get(one, now) for one in http if waits_for_client(one)}
+        http = (connection for connection in connections if isinstance(connection, H11Protocol))
+        self._since = {
+            connection: self._since.get(connection, now) for connection in http if waits_for_client(connection)
+        }
         limit = CROWDED_SEC if len(connections) * 2 >= self._max_connections else STALLED_SEC
         for connection, since in self._since.items():
             if now - since > limit:

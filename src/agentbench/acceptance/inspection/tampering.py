@@ -184,11 +184,11 @@ def _frames(node: ast.AST, *, reads_frames: bool, with_context: set[int]) -> Ite
 
 def _with_context_calls(syntax: SyntaxNodes) -> set[int]:
     """Return the ids of nodes that contain a call of `inspect.stack()` and the like, in one pass over all nodes."""
-    found = {id(node) for node in syntax.of(ast.Call) if (dotted(node.func) or [""])[-1] in CONTEXT_CALLS}
-    for node in reversed(syntax.nodes) if found else ():  # parents come before their children
-        if any(id(child) in found for child in ast.iter_child_nodes(node)):
-            found.add(id(node))
-    return found
+    containing = {id(node) for node in syntax.of(ast.Call) if (dotted(node.func) or [""])[-1] in CONTEXT_CALLS}
+    for node in reversed(syntax.nodes) if containing else ():  # parents come before their children
+        if any(id(child) in containing for child in ast.iter_child_nodes(node)):
+            containing.add(id(node))
+    return containing
 
 
 def _reads_source_line(node: ast.AST, with_context: set[int]) -> TypeGuard[ast.Attribute | ast.Subscript]:

@@ -32,15 +32,15 @@ def blocks_of(
     Blocks of removed tasks are complete without information: a removal must not move the looks.
     """
     a, b = compared_methods(pilot)
-    made = {attempt.key: attempt for attempt in observations if attempt.complete}
+    complete = {attempt.key: attempt for attempt in observations if attempt.complete}
     blocks: list[Block] = []
     for task, repeat in dict.fromkeys((line.task_id, line.repeat) for line in lines):
         if task in removed:
             blocks.append(Block(task, repeat, None, None))
             continue
-        if any((task, name, repeat) not in made for name in pilot.names):
+        if any((task, name, repeat) not in complete for name in pilot.names):
             break
-        values = [made[task, method, repeat].trial.value(pilot.endpoint) for method in (a, b)]
+        values = [complete[task, method, repeat].trial.value(pilot.endpoint) for method in (a, b)]
         blocks.append(Block(task, repeat, *values))
     return blocks
 

@@ -66,7 +66,7 @@ def screen_digest(folder: Path) -> str | None:
 
 def flaky_tasks(screen: FlakeScreen | None, observations: Sequence[Observation]) -> dict[str, str]:
     """Return every flaky task with the evidence."""
-    found = {
+    evidence = {
         task.task_id: f"flake screen: differing outcomes of {', '.join(task.flaky[:3])}"
         for task in (screen.tasks if screen else ())
         if task.flaky
@@ -79,5 +79,5 @@ def flaky_tasks(screen: FlakeScreen | None, observations: Sequence[Observation])
     for (task_id, _, _), by_outcome in outcomes.items():
         if len(by_outcome) > 1:
             attempts = ", ".join(f"{outcome} in {attempt}" for outcome, attempt in sorted(by_outcome.items()))
-            found.setdefault(task_id, f"the same patch: {attempts}")
-    return found
+            evidence.setdefault(task_id, f"the same patch: {attempts}")
+    return evidence

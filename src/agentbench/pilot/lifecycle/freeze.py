@@ -46,13 +46,13 @@ def _lost_attempts(state: PilotState, design: PilotDesign) -> list[str]:
     """List attempts that the new plan does not contain in the same stage, or whose task has changed."""
     stages = {line.key: line.stage for line in state.lines}
     planned = {line.key: line.stage for line in design.lines}
-    made = sorted({record.key for record in state.records.all()})
+    attempted = sorted({record.key for record in state.records.all()})
     registered = {task.task_id: task.task_digest for task in state.registration.tasks}
     current = {str(task["task_id"]): task["task_digest"] for task in task_identities(design.sample)}
     moved = [
         f"{method} at {task}, repeat {repeat}: not in stage {stages.get((task, method, repeat))} of the new plan"
-        for task, method, repeat in made
+        for task, method, repeat in attempted
         if (task, method, repeat) not in planned or planned[task, method, repeat] != stages.get((task, method, repeat))
     ]
-    tasks = sorted({task for task, _, _ in made if current.get(task) != registered.get(task)})
+    tasks = sorted({task for task, _, _ in attempted if current.get(task) != registered.get(task)})
     return [*moved, *(f"task {task} has changed since it was attempted" for task in tasks)]

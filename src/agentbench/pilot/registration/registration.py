@@ -52,7 +52,7 @@ class RegisteredMethod(_Part):
 
 
 class FrozenContent(_Part):
-    """Everything that a registration freezes."""
+    """The frozen content of a registration."""
 
     question: str
     endpoint: str

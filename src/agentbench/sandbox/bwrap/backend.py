@@ -46,7 +46,7 @@ _OWN_PROCESSES = 2
 _COPIED_INODES = 200_000
 
 WritableLayer = Literal["memory", "disk", "copies"]
-"""Where sandboxes write: to an overlay whose upper layer is a tmpfs or a host folder, or to a copy of the layers."""
+"""The place that sandboxes write to: an overlay whose upper layer is a tmpfs or a host folder, or a copy of the layers."""
 
 
 class BwrapBackend:

@@ -177,9 +177,9 @@ def _check_python(sandbox: DockerSandbox, spec: SandboxSpec, base: BaseImage) ->
     ):
         return
     image = f"the image of {spec.dockerfile.name}" if spec.dockerfile else f"image {base.original}"
-    found = "no Python" if base.bundled else f"Python {base.version}"
+    available = "no Python" if base.bundled else f"Python {base.version}"
     raise SetupFailed(
-        f"task.yaml: environment.python is {spec.python}, but {image} has {found}",
+        f"task.yaml: environment.python is {spec.python}, but {image} has {available}",
         remedy=f'set environment.docker_image to an image with Python {spec.python}, or environment.python to "{base.short_version}"',
     )
 

@@ -244,9 +244,9 @@ def _first_means(blocks: Sequence[Block], repeats: int) -> list[float]:
 
     Invalid blocks are left out of the mean; a task without a valid one is left out.
     """
-    made: dict[str, list[Block]] = {}
+    by_task: dict[str, list[Block]] = {}
     for block in blocks:
         if block.repeat <= repeats:
-            made.setdefault(block.task, []).append(block)
-    complete = [block for rows in made.values() if len(rows) == repeats for block in rows]
+            by_task.setdefault(block.task, []).append(block)
+    complete = [block for rows in by_task.values() if len(rows) == repeats for block in rows]
     return [float(pair.difference) for pair in pairs_of(complete)]

@@ -54,8 +54,8 @@ def load(name: str):  # noqa: ANN201
     module, _, attribute = name.partition(":")
     sys.path.insert(0, os.environ.get("AB_AGENT_FILES", str(WORKSPACE)))
     factory = getattr(importlib.import_module(module), attribute)
-    made = factory()
-    return as_solver(made) if is_agent(made) else made
+    solver = factory()
+    return as_solver(solver) if is_agent(solver) else solver
 
 
 def main(name: str, model: str) -> None:
