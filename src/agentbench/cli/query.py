@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from agentbench.cli.options import RUN
+from agentbench.cli.options import RUN, json_option
 
 MAX_WARNINGS = 20
 
@@ -37,7 +37,7 @@ Needs DuckDB: pip install 'agentbench-harness[query]'. Only read-only statements
     show_default=True,
     help="Output format.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
+@json_option
 def command(sql: str, runs: tuple[Path, ...], *, form: str, as_json: bool) -> None:
     """Run a read-only SQL statement over one or more run directories."""
     from agentbench.reports import query as report

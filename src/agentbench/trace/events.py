@@ -460,7 +460,6 @@ class PatchExtracted(Payload):
 class StepStarted(Payload):
     """Base of the start events of build, static and test steps."""
 
-    type = "build_started"
     step: str
     command: str
     ceiling_us: int
@@ -479,7 +478,8 @@ class TestsStarted(StepStarted):
 
 
 class StepFinished(Payload):
-    type = "build_finished"
+    """Base of the end events of build, static and test steps."""
+
     step: str
     outcome: Outcome
     exit_code: int | None
