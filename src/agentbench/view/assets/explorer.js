@@ -25,8 +25,8 @@ const quoted = (text) => "'" + String(text).replaceAll("'", "''") + "'";
 function statement(ask, columns) {
   const known = (name) => columns[name] !== undefined;
   const filters = ask.where
-    .filter((one) => known(one.column) && OPERATORS[one.how] && (one.value !== "" || one.how === "is empty"))
-    .map((one) => OPERATORS[one.how](one.column, quoted(one.value)));
+    .filter((filter) => known(filter.column) && OPERATORS[filter.how] && (filter.value !== "" || filter.how === "is empty"))
+    .map((filter) => OPERATORS[filter.how](filter.column, quoted(filter.value)));
   const where = filters.length ? "\nWHERE " + filters.join("\n  AND ") : "";
   const group = [ask.group, ask.pivot].filter((name) => name && known(name));
   if (!group.length) {
@@ -45,7 +45,11 @@ function readAsk(query) {
   const text = (name, fallback) => (query[name] === undefined ? fallback : query[name]);
   let where = [];
   try {
-    where = JSON.parse(query.where || "[]").map((one) => ({ column: String(one.column), how: String(one.how), value: String(one.value) }));
+    where = JSON.parse(query.where || "[]").map((filter) => ({
+      column: String(filter.column),
+      how: String(filter.how),
+      value: String(filter.value),
+    }));
   } catch {
     /* the address was edited by hand */
   }
@@ -189,7 +193,7 @@ function explorerView(columns, exports, ask, still) {
 }
 
 function columnPicker(names, ask, change) {
-  const toggle = (name, on) => change({ columns: names.filter((one) => (one === name ? on : ask.columns.includes(one))) });
+  const toggle = (name, on) => change({ columns: names.filter((column) => (column === name ? on : ask.columns.includes(column))) });
   const box = (name) =>
     h("input", { type: "checkbox", checked: ask.columns.includes(name), onchange: (event) => toggle(name, event.target.checked) });
   return h(
@@ -207,27 +211,34 @@ function columnPicker(names, ask, change) {
 /* One row per filter. Values that occur are offered, so that a filter needs no typing. */
 function filterRows(names, ask, change) {
   const holder = h("div", { class: "stack tight" });
-  const offer = async (one, list) => {
+  const offer = async (filter, list) => {
     const answer = await postJson("/api/query", {
-      sql: `SELECT DISTINCT ${one.column}::VARCHAR AS value FROM attempts WHERE value IS NOT NULL ORDER BY 1 LIMIT 200`,
+      sql: `SELECT DISTINCT ${filter.column}::VARCHAR AS value FROM attempts WHERE value IS NOT NULL ORDER BY 1 LIMIT 200`,
     });
     list.replaceChildren(...answer.rows.map(([value]) => h("option", { value: safe(value) })));
   };
-  const filterRow = (one, i) => {
+  const filterRow = (filter, i) => {
     const list = h("datalist", { id: "values-" + i });
     const set = (name) => (event) => {
-      one[name] = event.target.value;
-      if (name === "column") offer(one, list).catch(() => {});
+      filter[name] = event.target.value;
+      if (name === "column") offer(filter, list).catch(() => {});
       change({ where: ask.where });
     };
     const options = (values, chosen) => values.map((name) => h("option", { value: name, selected: name === chosen }, name));
-    offer(one, list).catch(() => {});
+    offer(filter, list).catch(() => {});
     return h(
       "div",
       { class: "row" },
-      h("select", { class: "field", "aria-label": "field", onchange: set("column") }, options(names, one.column)),
-      h("select", { class: "field", "aria-label": "condition", onchange: set("how") }, options(Object.keys(OPERATORS), one.how)),
-      h("input", { class: "field", "aria-label": "value", list: list.id, autocomplete: "off", value: one.value, onchange: set("value") }),
+      h("select", { class: "field", "aria-label": "field", onchange: set("column") }, options(names, filter.column)),
+      h("select", { class: "field", "aria-label": "condition", onchange: set("how") }, options(Object.keys(OPERATORS), filter.how)),
+      h("input", {
+        class: "field",
+        "aria-label": "value",
+        list: list.id,
+        autocomplete: "off",
+        value: filter.value,
+        onchange: set("value"),
+      }),
       list,
       h("button", { class: "icon", "aria-label": "remove filter", onclick: () => remove(i) }, "×"),
     );

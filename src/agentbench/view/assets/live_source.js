@@ -160,9 +160,9 @@ PAGES.latest = {
   open: async (parts, query, still) => {
     const look = async () => {
       const { runs } = await getJson("/api/runs");
-      const run = runs.find((one) => one.state === "running");
+      const run = runs.find((entry) => entry.state === "running");
       if (!run || !still()) return;
-      const several = run.study_id && runs.filter((one) => one.study_id === run.study_id).length > 1;
+      const several = run.study_id && runs.filter((entry) => entry.study_id === run.study_id).length > 1;
       go(several ? "#/runs?study=" + encodeURIComponent(run.study_id) : "#/run/" + run.key);
     };
     D = ROOT;

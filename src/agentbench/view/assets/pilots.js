@@ -35,7 +35,11 @@ function pilotCard(pilot) {
     safe(rule.rule),
     h("td", {}, safe(rule.state), rule.stops && [" ", badge("fail", "stops"), " " + safe(rule.why)]),
   ]);
-  const decisions = pilot.decisions.map((one) => [when(one.at), safe(one.stage), h("td", { class: "name" }, safe(one.text))]);
+  const decisions = pilot.decisions.map((decision) => [
+    when(decision.at),
+    safe(decision.stage),
+    h("td", { class: "name" }, safe(decision.text)),
+  ]);
   const runs = pilot.runs.map((run) => [
     h("a", { href: "#/run/" + run.key }, safe(run.variant || run.name)),
     stateBadge(run.state),
@@ -65,14 +69,14 @@ function stageCard(stage) {
   const share = stage.planned ? (100 * stage.made) / stage.planned : 0;
   const label = `${stage.made} of ${stage.planned} attempts`;
   const open = stage.state === "waiting";
-  const criterion = (one) =>
+  const criterionItem = (criterion) =>
     h(
       "li",
       {},
-      badge(one.met ? "pass" : open ? "none" : "fail", one.met ? "met" : open ? "not yet" : "not met"),
-      ` ${safe(one.name)}: ${safe(one.evidence)}`,
+      badge(criterion.met ? "pass" : open ? "none" : "fail", criterion.met ? "met" : open ? "not yet" : "not met"),
+      ` ${safe(criterion.name)}: ${safe(criterion.evidence)}`,
     );
-  const criteria = (title, list) => list.length > 0 && [h("h3", {}, title), h("ul", { class: "small plain" }, list.map(criterion))];
+  const criteria = (title, list) => list.length > 0 && [h("h3", {}, title), h("ul", { class: "small plain" }, list.map(criterionItem))];
   return h(
     "section",
     { class: "card tile" },

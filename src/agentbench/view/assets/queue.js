@@ -26,10 +26,10 @@ PAGES.queue = {
 };
 
 function queueView(answer, run, done) {
-  const open = answer.reviews.filter((one) => !one.adjudicated);
-  const closed = answer.reviews.filter((one) => one.adjudicated);
+  const open = answer.reviews.filter((review) => !review.adjudicated);
+  const closed = answer.reviews.filter((review) => review.adjudicated);
   const counts = `${plural(answer.questions.length, "question")} for the operator, ${plural(open.length, "attempt")} to adjudicate`;
-  const cards = (list) => list.map((one) => reviewCard(one, answer.categories, done));
+  const cards = (list) => list.map((review) => reviewCard(review, answer.categories, done));
   return [
     h(
       "div",
@@ -41,7 +41,7 @@ function queueView(answer, run, done) {
     ROOT.read_only && h("div", { class: "note info" }, "This view is read-only: start it without --read-only to answer and adjudicate."),
     h("h2", {}, "Waiting for an operator"),
     answer.questions.length
-      ? answer.questions.map((one) => questionCard(one, done))
+      ? answer.questions.map((question) => questionCard(question, done))
       : h("p", { class: "card empty" }, "No attempt waits for an operator."),
     h("h2", {}, "To adjudicate"),
     open.length
@@ -67,7 +67,7 @@ function actionForm(children, buttons, send, done) {
   const submit = async (event) => {
     event.preventDefault();
     const all = [...form.querySelectorAll("button")];
-    all.forEach((one) => (one.disabled = true));
+    all.forEach((button) => (button.disabled = true));
     try {
       const answer = await send(new FormData(form), event.submitter ? event.submitter.value : "");
       message.replaceChildren(badge("pass", answer.done));
@@ -76,7 +76,7 @@ function actionForm(children, buttons, send, done) {
       setTimeout(done, 900);
     } catch (error) {
       message.replaceChildren(problem(error));
-      all.forEach((one) => (one.disabled = false));
+      all.forEach((button) => (button.disabled = false));
     }
   };
   const touch = () => (form.dataset.touched = "1");
@@ -90,7 +90,7 @@ function actionForm(children, buttons, send, done) {
   return form;
 }
 
-function questionCard(one, done) {
+function questionCard(question, done) {
   const reason = h("input", { class: "field", name: "reason", required: true, maxlength: "2000", autocomplete: "off" });
   const form = actionForm(
     [field("Why? The reason is recorded in the attempt's log.", reason)],
@@ -98,7 +98,7 @@ function questionCard(one, done) {
       h("button", { class: "toggle primary", value: "continue" }, "Let it continue"),
       h("button", { class: "toggle", value: "stop" }, "Stop the attempt"),
     ],
-    (data, decision) => act("decide", { run: one.run, question: one.id, decision, reason: data.get("reason") }),
+    (data, decision) => act("decide", { run: question.run, question: question.id, decision, reason: data.get("reason") }),
     done,
   );
   return h(
@@ -108,20 +108,20 @@ function questionCard(one, done) {
       "div",
       { class: "row" },
       badge("error", "paused"),
-      h("a", { href: `#/run/${one.run}/live/${encodeURIComponent(one.attempt_id)}`, class: "strong" }, safe(one.task_id)),
-      h("span", { class: "dim" }, `${safe(one.variant)} · repeat ${one.repeat}`),
+      h("a", { href: `#/run/${question.run}/live/${encodeURIComponent(question.attempt_id)}`, class: "strong" }, safe(question.task_id)),
+      h("span", { class: "dim" }, `${safe(question.variant)} · repeat ${question.repeat}`),
       h("span", { class: "spacer" }),
-      h("span", { class: "sub" }, "without an answer it is stopped at " + when(one.deadline_at).slice(11)),
+      h("span", { class: "sub" }, "without an answer it is stopped at " + when(question.deadline_at).slice(11)),
     ),
-    h("div", { class: "why" }, h("strong", {}, safe(one.rule)), ": ", safe(one.detail)),
-    one.call && h("pre", {}, safe(one.call)),
+    h("div", { class: "why" }, h("strong", {}, safe(question.rule)), ": ", safe(question.detail)),
+    question.call && h("pre", {}, safe(question.call)),
     !ROOT.read_only && form,
   );
 }
 
 /* The form of one adjudication: truth, category, minutes, note. */
-function adjudicationForm(one, categories, done) {
-  const flagged = new Set(one.flagged);
+function adjudicationForm(review, categories, done) {
+  const flagged = new Set(review.flagged);
   const truth = (value, words) => h("label", {}, h("input", { type: "radio", name: "truth", value, required: true }), words);
   const minutes = h("input", {
     class: "field",
@@ -141,7 +141,7 @@ function adjudicationForm(one, categories, done) {
       safe(kind.id),
       flagged.has(kind.id) ? " (flagged)" : "",
     );
-  const hint = one.passed ? " (needed if it is incorrect)" : one.flagged.length ? " (default: what it was rejected for)" : "";
+  const hint = review.passed ? " (needed if it is incorrect)" : review.flagged.length ? " (default: what it was rejected for)" : "";
   return actionForm(
     [
       h(
@@ -163,8 +163,8 @@ function adjudicationForm(one, categories, done) {
     [h("button", { class: "toggle primary" }, "Record"), h("span", { class: "sub" }, "Does not change the verdict.")],
     (data) =>
       act("adjudicate", {
-        run: one.run,
-        attempt: one.attempt,
+        run: review.run,
+        attempt: review.attempt,
         truth: data.get("truth"),
         minutes: Number(data.get("minutes")),
         note: data.get("note"),
@@ -174,13 +174,13 @@ function adjudicationForm(one, categories, done) {
   );
 }
 /* The patch, loaded when it is opened. */
-function patchDetails(one) {
+function patchDetails(review) {
   const holder = h("div", { class: "inset" });
   const load = async () => {
     if (holder.firstChild) return;
     holder.replaceChildren(h("p", { class: "sub" }, "Loading…"));
     try {
-      const detail = await getJson(`/api/run/${one.run}/attempt/${encodeURIComponent(one.attempt)}`);
+      const detail = await getJson(`/api/run/${review.run}/attempt/${encodeURIComponent(review.attempt)}`);
       holder.replaceChildren(diffTab(detail.diff, detail.record));
     } catch (error) {
       holder.replaceChildren(problem(error));
@@ -188,27 +188,27 @@ function patchDetails(one) {
   };
   return h("details", { class: "more", ontoggle: load }, h("summary", {}, "The patch"), holder);
 }
-function reviewCard(one, categories, done) {
-  const address = `#/run/${one.run}/attempt/${encodeURIComponent(one.attempt)}`;
+function reviewCard(review, categories, done) {
+  const address = `#/run/${review.run}/attempt/${encodeURIComponent(review.attempt)}`;
   return h(
     "section",
-    { class: "card tile review", "data-attempt": one.attempt },
+    { class: "card tile review", "data-attempt": review.attempt },
     h(
       "div",
       { class: "row" },
-      badge(one.passed ? "pass" : "fail", one.passed ? "PASS" : one.reason || "FAIL"),
-      h("a", { href: address, class: "strong" }, safe(one.task)),
-      h("span", { class: "dim" }, `${safe(one.variant)} · repeat ${one.repeat} · ${safe(one.run_name)}`),
+      badge(review.passed ? "pass" : "fail", review.passed ? "PASS" : review.reason || "FAIL"),
+      h("a", { href: address, class: "strong" }, safe(review.task)),
+      h("span", { class: "dim" }, `${safe(review.variant)} · repeat ${review.repeat} · ${safe(review.run_name)}`),
       h("span", { class: "spacer" }),
-      one.adjudicated ? badge("none", one.adjudicated) : badge("accent", "open"),
+      review.adjudicated ? badge("none", review.adjudicated) : badge("accent", "open"),
     ),
     h(
       "ul",
       {},
-      one.why.map((why) => h("li", {}, safe(why))),
+      review.why.map((why) => h("li", {}, safe(why))),
     ),
-    patchDetails(one),
-    !ROOT.read_only && adjudicationForm(one, categories, done),
+    patchDetails(review),
+    !ROOT.read_only && adjudicationForm(review, categories, done),
   );
 }
 
@@ -217,7 +217,7 @@ function adjudicateHere(index) {
   if (ROOT.read_only) return null;
   const row = D.attempts[index];
   const holder = h("div", {});
-  const one = { run: D.keys[col(row, "run")], attempt: col(row, "id"), passed: kindOf(row) === "pass", flagged: [] };
+  const review = { run: D.keys[col(row, "run")], attempt: col(row, "id"), passed: kindOf(row) === "pass", flagged: [] };
   const judged = col(row, "truth");
   const open = async () => {
     if (holder.firstChild) return;
@@ -227,7 +227,7 @@ function adjudicateHere(index) {
     };
     try {
       const answer = await getJson("/api/categories");
-      holder.replaceChildren(adjudicationForm(one, answer.categories, done));
+      holder.replaceChildren(adjudicationForm(review, answer.categories, done));
     } catch (error) {
       holder.replaceChildren(problem(error));
     }

@@ -1,20 +1,20 @@
 /* The editor of a suite's scenario: one row per scorer with the fields of its type; the change is shown as a diff before it is saved. */
 function scenarioView(scenario) {
-  const rows = scenario.scorers.map((one) => ({ ...one })),
+  const rows = scenario.scorers.map((scorer) => ({ ...scorer })),
     list = h("div", { class: "stack", id: "scorer-rows" }),
     preview = h("div", { class: "stack", id: "preview" });
   const locked = !scenario.editable || ROOT.read_only,
     why = ROOT.read_only ? "This view is read-only." : "The bundled suite cannot be edited; `ab init` creates a suite of your own.";
   const stale = () => preview.replaceChildren();
-  const input = (row, one) => {
-    const value = row[one.name],
+  const input = (row, spec) => {
+    const value = row[spec.name],
       set = (v) => {
-        if (v === "" || (Array.isArray(v) && !v.length)) delete row[one.name];
-        else row[one.name] = v;
+        if (v === "" || (Array.isArray(v) && !v.length)) delete row[spec.name];
+        else row[spec.name] = v;
         stale();
       };
-    const label = one.name + (one.required ? "" : " (optional)");
-    if (one.kind === "number")
+    const label = spec.name + (spec.required ? "" : " (optional)");
+    if (spec.kind === "number")
       return field(
         label,
         h("input", {
@@ -22,11 +22,11 @@ function scenarioView(scenario) {
           type: "number",
           disabled: locked,
           value: value ?? "",
-          "data-field": one.name,
+          "data-field": spec.name,
           oninput: (e) => set(e.target.value === "" ? "" : Number(e.target.value)),
         }),
       );
-    if (one.kind === "list")
+    if (spec.kind === "list")
       return field(
         label + ", one per line",
         h(
@@ -35,7 +35,7 @@ function scenarioView(scenario) {
             class: "field",
             rows: "2",
             disabled: locked,
-            "data-field": one.name,
+            "data-field": spec.name,
             oninput: (e) =>
               set(
                 e.target.value
@@ -49,7 +49,7 @@ function scenarioView(scenario) {
       );
     return field(
       label,
-      h("input", { class: "field", disabled: locked, value: value ?? "", "data-field": one.name, oninput: (e) => set(e.target.value) }),
+      h("input", { class: "field", disabled: locked, value: value ?? "", "data-field": spec.name, oninput: (e) => set(e.target.value) }),
     );
   };
   const required = (row) => (row.type === "llm_judge" ? false : (row.required ?? scenario.types[row.type].required));
@@ -115,7 +115,7 @@ function scenarioView(scenario) {
                 Object.keys(scenario.types).map((name) => h("option", { value: name, selected: name === row.type }, name)),
               ),
             ),
-            type.fields.map((one) => input(row, one)),
+            type.fields.map((spec) => input(row, spec)),
           ),
           h(
             "div",

@@ -15,11 +15,11 @@ PAGES.tasks = {
 const suiteAddress = (name) => "#/tasks/" + encodeURIComponent(name);
 
 function suitesView(answer) {
-  const rows = answer.suites.map((one) => [
-    h("a", { href: suiteAddress(one.name), class: "strong" }, safe(one.name)),
-    one.tasks,
-    one.attempted,
-    h("a", { href: suiteAddress(one.name) + "/scenario" }, "edit the scorers"),
+  const rows = answer.suites.map((suite) => [
+    h("a", { href: suiteAddress(suite.name), class: "strong" }, safe(suite.name)),
+    suite.tasks,
+    suite.attempted,
+    h("a", { href: suiteAddress(suite.name) + "/scenario" }, "edit the scorers"),
   ]);
   return h(
     "div",
@@ -30,7 +30,7 @@ function suitesView(answer) {
 }
 
 function suiteView(suite) {
-  const missing = suite.tasks.filter((one) => !one.problems.length && !one.validation).length;
+  const missing = suite.tasks.filter((task) => !task.problems.length && !task.validation).length;
   return h(
     "div",
     { class: "stack" },
@@ -55,7 +55,7 @@ function suiteView(suite) {
 }
 
 function taskCard(task) {
-  const rate = (one) => `${safe(one.variant)} ${one.passed}/${one.counted}`;
+  const rate = (entry) => `${safe(entry.variant)} ${entry.passed}/${entry.counted}`;
   const attempts = task.rates.length
     ? "passed: " + task.rates.slice(0, 4).map(rate).join(" · ") + (task.rates.length > 4 ? " …" : "")
     : "no attempts";
@@ -85,10 +85,13 @@ function taskCard(task) {
     ),
   );
 }
-const validationBadge = (one) =>
-  !one ? badge("none", "not validated") : badge(one.valid ? "pass" : "fail", one.valid ? "valid" : "not valid");
-const auditBadge = (one) =>
-  badge(one.sound ? "pass" : "fail", one.kill_rate === null ? "audited" : `audit: ${one.killed} of ${one.killed + one.survived} rejected`);
+const validationBadge = (validation) =>
+  !validation ? badge("none", "not validated") : badge(validation.valid ? "pass" : "fail", validation.valid ? "valid" : "not valid");
+const auditBadge = (audit) =>
+  badge(
+    audit.sound ? "pass" : "fail",
+    audit.kill_rate === null ? "audited" : `audit: ${audit.killed} of ${audit.killed + audit.survived} rejected`,
+  );
 
 function taskDetails(task) {
   const strata = Object.entries(task.strata)
@@ -102,12 +105,12 @@ function taskDetails(task) {
     check.pass_to_pass,
     h("td", { class: "mono name" }, safe(check.command)),
   ]);
-  const rates = task.rates.map((one) => [
-    safe(one.variant),
-    `${one.passed} of ${one.counted} passed`,
-    one.attempts - one.counted,
-    secs(one.seconds),
-    h("a", { href: attemptsOf({ task: task.id, variant: one.variant }) }, "attempts"),
+  const rates = task.rates.map((rate) => [
+    safe(rate.variant),
+    `${rate.passed} of ${rate.counted} passed`,
+    rate.attempts - rate.counted,
+    secs(rate.seconds),
+    h("a", { href: attemptsOf({ task: task.id, variant: rate.variant }) }, "attempts"),
   ]);
   return [
     h("pre", {}, safe(task.statement)),
@@ -132,28 +135,28 @@ function attemptsOf(values) {
   const where = Object.entries(values).map(([column, value]) => ({ column, how: "is", value }));
   return "#/explorer?group=&where=" + encodeURIComponent(JSON.stringify(where));
 }
-function validationWords(one) {
-  if (!one) return "none for the task as it is now";
-  const flaky = one.flaky.length ? `, flaky: ${one.flaky.join(", ")}` : "";
-  return `baseline ${one.baseline}, reference ${one.reference}${flaky}${one.why ? ": " + one.why : ""} (${when(one.at)})`;
+function validationWords(validation) {
+  if (!validation) return "none for the task as it is now";
+  const flaky = validation.flaky.length ? `, flaky: ${validation.flaky.join(", ")}` : "";
+  return `baseline ${validation.baseline}, reference ${validation.reference}${flaky}${validation.why ? ": " + validation.why : ""} (${when(validation.at)})`;
 }
-function auditWords(one) {
-  if (!one) return "none for the task as it is now; `ab task audit` makes one";
-  const rate = one.kill_rate === null ? "" : `, ${one.killed} of ${one.killed + one.survived} mutations rejected`;
-  return `empty patch ${one.noop}, reference ${one.reference}${rate}${one.sound || !one.why ? "" : ": " + one.why} (${when(one.at)})`;
+function auditWords(audit) {
+  if (!audit) return "none for the task as it is now; `ab task audit` makes one";
+  const rate = audit.kill_rate === null ? "" : `, ${audit.killed} of ${audit.killed + audit.survived} mutations rejected`;
+  return `empty patch ${audit.noop}, reference ${audit.reference}${rate}${audit.sound || !audit.why ? "" : ": " + audit.why} (${when(audit.at)})`;
 }
 function auditSurvivors(audit) {
-  const accepted = audit.tried.filter((one) => one.result === "survived").slice(0, 50);
+  const accepted = audit.tried.filter((mutation) => mutation.result === "survived").slice(0, 50);
   return h(
     "details",
     { class: "more" },
     h("summary", {}, `${plural(audit.survived, "mutation")} that the checks accepted`),
-    accepted.map((one) =>
+    accepted.map((mutation) =>
       h(
         "div",
         {},
-        h("h3", {}, safe(`${one.operator} at ${one.path}:${one.line}: ${one.what}`)),
-        h("div", { class: "diff" }, diffTable(one.diff.split("\n"), one.path)),
+        h("h3", {}, safe(`${mutation.operator} at ${mutation.path}:${mutation.line}: ${mutation.what}`)),
+        h("div", { class: "diff" }, diffTable(mutation.diff.split("\n"), mutation.path)),
       ),
     ),
   );

@@ -60,10 +60,10 @@ function attemptView(index, tab, detail) {
     h("button", { role: "tab", id: "tab-" + name, "aria-selected": "false", onclick: () => open(name) }, words),
   );
   const open = (name) => {
-    buttons.forEach((one) => {
-      const on = one.id === "tab-" + name;
-      one.setAttribute("aria-selected", on ? "true" : "false");
-      one.tabIndex = on ? 0 : -1;
+    buttons.forEach((button) => {
+      const on = button.id === "tab-" + name;
+      button.setAttribute("aria-selected", on ? "true" : "false");
+      button.tabIndex = on ? 0 : -1;
     });
     history.replaceState(null, "", at(`attempt/${ref(index)}/${name}`));
     panel.replaceChildren(views[name]());
@@ -257,21 +257,25 @@ function verdictTab(record, detail, index) {
       card(
         "Gates",
         null,
-        Object.entries(record.gates).map(([gate, one], i) =>
+        Object.entries(record.gates).map(([gate, result], i) =>
           h(
             "div",
             { class: "gate" },
             h("strong", {}, i + 1),
             h("span", {}, GATES[gate]),
-            badge(one.outcome, one.outcome),
-            h("span", { class: "why" }, safe(one.why || (one.passed ? "" : "no reason recorded"))),
+            badge(result.outcome, result.outcome),
+            h("span", { class: "why" }, safe(result.why || (result.passed ? "" : "no reason recorded"))),
           ),
         ),
       ),
       record.checks.length > 0 && card("Acceptance checks", "Run in a fresh sandbox that the agent never touched.", checks),
-      detail.outputs.map((one) => card("Output of check " + one.check, one.note || null, h("pre", {}, safe(one.text)))),
-      detail.agent.map((one) =>
-        card(`${one.stream} of the agent's program`, one.cut ? "last part" : null, h("pre", { class: "agent-output" }, safe(one.text))),
+      detail.outputs.map((output) => card("Output of check " + output.check, output.note || null, h("pre", {}, safe(output.text)))),
+      detail.agent.map((output) =>
+        card(
+          `${output.stream} of the agent's program`,
+          output.cut ? "last part" : null,
+          h("pre", { class: "agent-output" }, safe(output.text)),
+        ),
       ),
       record.scorers.length > 0 && scorersCard(record),
       judgeCard(record.judge),
@@ -354,19 +358,23 @@ function verdictTab(record, detail, index) {
         card(
           "Findings",
           "From the inspection of the patch and from monitors.",
-          detail.findings.map((one) =>
+          detail.findings.map((finding) =>
             h(
               "div",
               { style: { padding: "6px 0", "border-top": "1px solid var(--line)" } },
               h(
                 "div",
                 { class: "row" },
-                badge({ gate: "fail", terminate: "fail", penalty: "error", error: "error" }[one.severity] || "none", one.severity),
-                h("strong", {}, safe(one.rule)),
-                seq(one.seq),
+                badge({ gate: "fail", terminate: "fail", penalty: "error", error: "error" }[finding.severity] || "none", finding.severity),
+                h("strong", {}, safe(finding.rule)),
+                seq(finding.seq),
               ),
-              h("div", { class: "why" }, safe((one.path ? one.path + (one.line ? ":" + one.line : "") + ": " : "") + one.detail)),
-              one.excerpt && h("pre", {}, safe(one.excerpt)),
+              h(
+                "div",
+                { class: "why" },
+                safe((finding.path ? finding.path + (finding.line ? ":" + finding.line : "") + ": " : "") + finding.detail),
+              ),
+              finding.excerpt && h("pre", {}, safe(finding.excerpt)),
             ),
           ),
         ),
@@ -375,24 +383,24 @@ function verdictTab(record, detail, index) {
 }
 
 function scorersCard(record) {
-  const rows = record.scorers.map((one) =>
+  const rows = record.scorers.map((scorer) =>
     h(
       "details",
-      { class: "scorer", open: one.verdict === "FAIL" && one.required },
+      { class: "scorer", open: scorer.verdict === "FAIL" && scorer.required },
       h(
         "summary",
         {},
-        verdictBadge(one.verdict),
+        verdictBadge(scorer.verdict),
         h(
           "span",
           { class: "grow" },
-          h("strong", {}, safe(one.name)),
-          h("span", { class: "dim" }, " " + safe(one.type)),
-          !one.required && [" ", badge("line", "advisory")],
+          h("strong", {}, safe(scorer.name)),
+          h("span", { class: "dim" }, " " + safe(scorer.type)),
+          !scorer.required && [" ", badge("line", "advisory")],
         ),
-        h("span", { class: "num dim" }, one.score === null ? "–" : one.score.toFixed(2)),
+        h("span", { class: "num dim" }, scorer.score === null ? "–" : scorer.score.toFixed(2)),
       ),
-      h("div", { class: "inset" }, h("pre", {}, safe(one.detail || "no detail"))),
+      h("div", { class: "inset" }, h("pre", {}, safe(scorer.detail || "no detail"))),
     ),
   );
   return h(

@@ -94,8 +94,8 @@ function lines(series, { label, xlabel, ylabel, xformat, yformat, ymax, step }) 
     bottom = 40,
     top = 22,
     right = 14;
-  const xs = series.flatMap((one) => one.points.map((p) => p[0])),
-    ys = series.flatMap((one) => one.points.map((p) => p[1]));
+  const xs = series.flatMap((line) => line.points.map((p) => p[0])),
+    ys = series.flatMap((line) => line.points.map((p) => p[1]));
   const xmax = Math.max(...xs) || 1,
     high = ymax ?? (Math.max(...ys) || 1);
   const x = (v) => left + (v / xmax) * (width - left - right),
@@ -122,11 +122,11 @@ function lines(series, { label, xlabel, ylabel, xformat, yformat, ymax, step }) 
     ]),
     text((left + width) / 2, height - 4, xlabel, { "text-anchor": "middle", class: "dimt" }),
     ylabel && text(0, 10, ylabel, { class: "dimt" }),
-    series.map((one) =>
+    series.map((line) =>
       s(
         "g",
-        { class: one.cls },
-        s("path", { d: path(one.points), class: "s-k", "stroke-width": 2.4, "stroke-linejoin": "round" }, s("title", {}, safe(one.name))),
+        { class: line.cls },
+        s("path", { d: path(line.points), class: "s-k", "stroke-width": 2.4, "stroke-linejoin": "round" }, s("title", {}, safe(line.name))),
       ),
     ),
   );
@@ -134,7 +134,7 @@ function lines(series, { label, xlabel, ylabel, xformat, yformat, ymax, step }) 
 /* A and B of a comparison keep their colours beside other runs, and methods of a leaderboard have the colour of their place. */
 function colourOf(run) {
   const i = D.runs.indexOf(run);
-  if (D.methods) return "k" + (D.methods.methods.findIndex((one) => one.run === i) % 6);
+  if (D.methods) return "k" + (D.methods.methods.findIndex((method) => method.run === i) % 6);
   if (!D.comparison) return "k" + (i % 6);
   const pair = [D.comparison.a.run, D.comparison.b.run],
     place = pair.indexOf(i);
@@ -165,10 +165,10 @@ function scatter(methods, { label, xlabel }) {
     right = 20,
     top = 26,
     bottom = 42,
-    xmax = 1.08 * (Math.max(...methods.map((one) => one.cost_per_attempt)) || 1);
+    xmax = 1.08 * (Math.max(...methods.map((method) => method.cost_per_attempt)) || 1);
   const x = (v) => left + (v / xmax) * (width - left - right),
     y = (v) => top + (1 - v) * (height - top - bottom),
-    front = methods.filter((one) => one.front).sort((a, b) => a.cost_per_attempt - b.cost_per_attempt);
+    front = methods.filter((method) => method.front).sort((a, b) => a.cost_per_attempt - b.cost_per_attempt);
   return frame(
     width,
     height,
@@ -180,20 +180,22 @@ function scatter(methods, { label, xlabel }) {
     ticks(xmax).map((v) => text(x(v), height - bottom + 18, few(v), { "text-anchor": "middle", class: "dimt" })),
     text((left + width) / 2, height - 4, xlabel, { "text-anchor": "middle", class: "dimt" }),
     s("path", {
-      d: front.map((one, i) => (i ? "L" : "M") + x(one.cost_per_attempt).toFixed(1) + " " + y(one.rate.share).toFixed(1)).join(" "),
+      d: front
+        .map((method, i) => (i ? "L" : "M") + x(method.cost_per_attempt).toFixed(1) + " " + y(method.rate.share).toFixed(1))
+        .join(" "),
       class: "s-ink",
       "stroke-dasharray": "5 4",
     }),
-    methods.map((one, i) =>
+    methods.map((method, i) =>
       s(
         "g",
         { class: "k" + (i % 6) },
-        one.rate.interval &&
+        method.rate.interval &&
           s("line", {
-            x1: x(one.cost_per_attempt),
-            x2: x(one.cost_per_attempt),
-            y1: y(one.rate.interval.low),
-            y2: y(one.rate.interval.high),
+            x1: x(method.cost_per_attempt),
+            x2: x(method.cost_per_attempt),
+            y1: y(method.rate.interval.low),
+            y2: y(method.rate.interval.high),
             class: "s-k",
             "stroke-width": 4,
             opacity: ".4",
@@ -201,8 +203,8 @@ function scatter(methods, { label, xlabel }) {
           }),
         s(
           "circle",
-          { cx: x(one.cost_per_attempt), cy: y(one.rate.share), r: 6, class: "f-k" },
-          s("title", {}, `${safe(one.name)}: ${pct(one.rate.share)} for ${few(one.cost_per_attempt)}`),
+          { cx: x(method.cost_per_attempt), cy: y(method.rate.share), r: 6, class: "f-k" },
+          s("title", {}, `${safe(method.name)}: ${pct(method.rate.share)} for ${few(method.cost_per_attempt)}`),
         ),
       ),
     ),

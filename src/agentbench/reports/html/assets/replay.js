@@ -169,7 +169,7 @@ function replayView(index, steps, events) {
   if (!steps.length) return [h("p", { class: "card empty" }, "The attempt did not change the workspace, or its log has no diffs.")];
   const words = h("div", { class: "row small", id: "replay-step", "aria-live": "polite" }),
     files = h("div", { class: "stack" });
-  const call = (event) => events.find((one) => one.type === "tool_call_started" && one.payload.call_id === event.payload.call_id);
+  const call = (event) => events.find((start) => start.type === "tool_call_started" && start.payload.call_id === event.payload.call_id);
   const draw = (n) => {
     const step = steps[n],
       cause = step.event.payload.call_id && call(step.event);

@@ -32,7 +32,9 @@ function overview() {
         "div",
         { class: "note", role: "alert" },
         h("strong", {}, "Altered records: "),
-        D.runs.flatMap((run) => run.altered.map((one) => `${many ? run.name + ": " : ""}${safe(one.place)} ${safe(one.why)}`)).join("; "),
+        D.runs
+          .flatMap((run) => run.altered.map((record) => `${many ? run.name + ": " : ""}${safe(record.place)} ${safe(record.why)}`))
+          .join("; "),
         ". Run `ab verify`.",
       ),
     D.comparison && comparisonHero(true),
@@ -43,7 +45,7 @@ function overview() {
         "div",
         { class: "note", role: "note" },
         h("strong", {}, "Protocol deviations: "),
-        D.runs.flatMap((run) => run.deviations.map((one) => (many ? run.name + ": " : "") + safe(one))).join("; "),
+        D.runs.flatMap((run) => run.deviations.map((deviation) => (many ? run.name + ": " : "") + safe(deviation))).join("; "),
       ),
     matrixCard(),
     h("div", { class: "grid two" }, ratesCard(), reasonsCard()),
@@ -110,15 +112,15 @@ function ratesCard() {
       ["contract", "contract"],
       ["acceptance", "acceptance"],
     ].map(([key, name]) => {
-      const one = run.rates[key];
+      const rate = run.rates[key];
       return {
         name: (D.runs.length > 1 ? run.name + " · " : "") + name,
-        value: one.share,
-        low: one.interval && one.interval.low,
-        high: one.interval && one.interval.high,
+        value: rate.share,
+        low: rate.interval && rate.interval.low,
+        high: rate.interval && rate.interval.high,
         fill: key === "contract" ? "f-accent" : "f-line",
-        tip: `${one.count} of ${one.total}`,
-        note: one.interval ? `${pct(one.interval.low)} to ${pct(one.interval.high)}` : "",
+        tip: `${rate.count} of ${rate.total}`,
+        note: rate.interval ? `${pct(rate.interval.low)} to ${pct(rate.interval.high)}` : "",
       };
     }),
   );
@@ -277,13 +279,13 @@ function timeCard() {
     tableOf(
       [["run", "name"], "outcome", ["attempts", "r"], ["median", "r"], ["90th percentile", "r"], ["longest", "r"]],
       D.runs.flatMap((run) =>
-        run.times.map((one) => [safe(run.name), one.outcome, one.attempts, secs(one.median_sec), secs(one.p90_sec), secs(one.longest_sec)]),
+        run.times.map((row) => [safe(run.name), row.outcome, row.attempts, secs(row.median_sec), secs(row.p90_sec), secs(row.longest_sec)]),
       ),
     ),
   );
 }
 function costCard() {
-  const units = new Set(D.runs.flatMap((run) => run.cost.map((one) => one.unit))),
+  const units = new Set(D.runs.flatMap((run) => run.cost.map((cost) => cost.unit))),
     same = units.size === 1;
   return card(
     "Cost",
@@ -295,10 +297,10 @@ function costCard() {
         ...["model", "execution", "human", "overhead", "judge", "total", "per pass", "tokens"].map((words) => [words, "r"]),
       ],
       D.runs.flatMap((run) =>
-        run.cost.map((one) => [
+        run.cost.map((cost) => [
           safe(run.name),
-          !same && safe(one.unit),
-          ...["lm", "exec", "human", "overhead", "judge", "total", "per_pass"].map((key) => few(one[key])),
+          !same && safe(cost.unit),
+          ...["lm", "exec", "human", "overhead", "judge", "total", "per_pass"].map((key) => few(cost[key])),
           whole(run.tokens),
         ]),
       ),
@@ -307,14 +309,14 @@ function costCard() {
   );
 }
 function phaseCard() {
-  const names = [...new Set(D.runs.flatMap((run) => run.cost.flatMap((one) => Object.keys(one.phases))))];
+  const names = [...new Set(D.runs.flatMap((run) => run.cost.flatMap((cost) => Object.keys(cost.phases))))];
   const over = D.runs.reduce((sum, run) => sum + run.overruns.length, 0);
   return card(
     "Cost by phase",
     over ? `${plural(over, "attempt")} cost more than the cap.` : "No attempt cost more than its cap.",
     tableOf(
       [["run", "name"], ["unit", "dim"], ...names.map((name) => [name, "r"])],
-      D.runs.flatMap((run) => run.cost.map((one) => [safe(run.name), safe(one.unit), ...names.map((key) => few(one.phases[key] || 0))])),
+      D.runs.flatMap((run) => run.cost.map((cost) => [safe(run.name), safe(cost.unit), ...names.map((key) => few(cost.phases[key] || 0))])),
       { class: "tight" },
     ),
   );
@@ -333,15 +335,15 @@ function distributionCard() {
       tableOf(
         [["run", "name"], "stratum", "value", "outcome", ...["attempts", "cost", "tokens", "time"].map((words) => [words, "r"])],
         D.runs.flatMap((run) =>
-          run.distributions.map((one) => [
+          run.distributions.map((row) => [
             safe(run.name),
-            safe(one.dimension),
-            safe(one.value),
-            one.outcome,
-            one.attempts,
-            `${range(one.cost, few)} ${safe(one.unit)}`,
-            range(one.tokens, few),
-            range(one.seconds, secs),
+            safe(row.dimension),
+            safe(row.value),
+            row.outcome,
+            row.attempts,
+            `${range(row.cost, few)} ${safe(row.unit)}`,
+            range(row.tokens, few),
+            range(row.seconds, secs),
           ]),
         ),
         { class: "tight" },
@@ -396,7 +398,7 @@ function tradeoffCard() {
     }));
   if (!series.length) return null;
   const recorded = series
-    .map((one) => D.runs.find((run) => run.name === one.name))
+    .map((line) => D.runs.find((run) => run.name === line.name))
     .filter((run) => run.rates.contract.interval)
     .map(
       (run) =>
@@ -413,7 +415,7 @@ function tradeoffCard() {
       xformat: few,
       yformat: (v) => "±" + few(v * 100),
     }),
-    legend(series.map((one) => one.run)),
+    legend(series.map((line) => line.run)),
   );
 }
 
@@ -443,12 +445,12 @@ function detailsOfRun(run, many) {
         { class: "inset" },
         tableOf(
           ["stratum", "value", "tasks", "contract rate", "95% CI"],
-          run.strata.map((one) => [
-            safe(one.dimension),
-            safe(one.value),
-            one.tasks,
-            `${one.contract.count} of ${one.contract.total} (${pct(one.contract.share)})`,
-            one.contract.interval ? `${pct(one.contract.interval.low)} to ${pct(one.contract.interval.high)}` : "–",
+          run.strata.map((stratum) => [
+            safe(stratum.dimension),
+            safe(stratum.value),
+            stratum.tasks,
+            `${stratum.contract.count} of ${stratum.contract.total} (${pct(stratum.contract.share)})`,
+            stratum.contract.interval ? `${pct(stratum.contract.interval.low)} to ${pct(stratum.contract.interval.high)}` : "–",
           ]),
         ),
       ),
@@ -464,7 +466,7 @@ function detailsOfRun(run, many) {
         { class: "inset" },
         tableOf(
           ["k", "at least one of k passes", "all k pass", "tasks"],
-          run.pass_k.map((one) => [one.k, pct(one.pass_at_k), pct(one.pass_hat_k), one.tasks]),
+          run.pass_k.map((row) => [row.k, pct(row.pass_at_k), pct(row.pass_hat_k), row.tasks]),
         ),
       ),
     );
@@ -479,12 +481,12 @@ function detailsOfRun(run, many) {
         { class: "inset" },
         tableOf(
           ["category", "false positives of flagged", "correct but rejected", "false negatives of actual", "defect but passed"],
-          run.truth.map((one) => [
-            safe(one.category),
-            `${one.false_positive.count} of ${one.false_positive.total}`,
-            one.correct_rejected,
-            `${one.false_negative.count} of ${one.false_negative.total}`,
-            one.defects_passed,
+          run.truth.map((row) => [
+            safe(row.category),
+            `${row.false_positive.count} of ${row.false_positive.total}`,
+            row.correct_rejected,
+            `${row.false_negative.count} of ${row.false_negative.total}`,
+            row.defects_passed,
           ]),
         ),
       ),
@@ -590,7 +592,7 @@ function attemptsView(query) {
   });
   const state = { ...query },
     columns = columnsShown(),
-    keys = new Set(columns.map((one) => one[1]));
+    keys = new Set(columns.map((column) => column[1]));
   const total = h("span", { class: "sub", id: "total" });
   const head = h("div", { class: "vt-head" });
   const refresh = () => {
@@ -695,7 +697,7 @@ function attemptsView(query) {
         "needs review",
       ),
     ),
-    h("div", { class: "vt", style: { "--cols": columns.map((one) => one[2]).join(" ") } }, head, list.body, empty),
+    h("div", { class: "vt", style: { "--cols": columns.map((column) => column[2]).join(" ") } }, head, list.body, empty),
   );
   refresh();
   D.list = list;
@@ -813,22 +815,22 @@ function leaderboardHero(link) {
 }
 function leaderboardView() {
   const m = D.methods,
-    names = m.methods.map((one) => one.name),
+    names = m.methods.map((method) => method.name),
     best = new Set(m.best_set),
-    strengths = m.methods.some((one) => one.strength !== null);
-  const rows = m.methods.map((one, i) => ({
-    name: one.name,
-    value: one.rate.share,
-    low: one.rate.interval && one.rate.interval.low,
-    high: one.rate.interval && one.rate.interval.high,
+    strengths = m.methods.some((method) => method.strength !== null);
+  const rows = m.methods.map((method, i) => ({
+    name: method.name,
+    value: method.rate.share,
+    low: method.rate.interval && method.rate.interval.low,
+    high: method.rate.interval && method.rate.interval.high,
     fill: "f-k",
     stroke: "s-k",
     cls: "k" + (i % 6),
-    tip: `${one.rate.count} of ${one.rate.total}`,
-    note: one.rate.interval ? `${pct(one.rate.interval.low)} to ${pct(one.rate.interval.high)}` : "",
+    tip: `${method.rate.count} of ${method.rate.total}`,
+    note: method.rate.interval ? `${pct(method.rate.interval.low)} to ${pct(method.rate.interval.high)}` : "",
   }));
   const cell = (row, column) => {
-    const pair = m.pairs.find((one) => (one.a === row && one.b === column) || (one.a === column && one.b === row));
+    const pair = m.pairs.find((each) => (each.a === row && each.b === column) || (each.a === column && each.b === row));
     return pair
       ? h(
           "td",
@@ -861,13 +863,13 @@ function leaderboardView() {
           "best set",
           strengths && ["strength", "num"],
         ],
-        m.methods.map((one, i) => [
-          h("span", { class: "legend" }, h("span", {}, h("i", { class: "k" + (i % 6) }), safe(one.name))),
-          pct(one.rate.share),
-          `${one.rate.count} of ${one.rate.total}`,
-          one.cost_per_attempt === null ? "unknown" : few(one.cost_per_attempt),
-          best.has(one.name) ? "yes" : "",
-          strengths && (one.strength === null ? "–" : (one.strength >= 0 ? "+" : "−") + Math.abs(one.strength).toFixed(2)),
+        m.methods.map((method, i) => [
+          h("span", { class: "legend" }, h("span", {}, h("i", { class: "k" + (i % 6) }), safe(method.name))),
+          pct(method.rate.share),
+          `${method.rate.count} of ${method.rate.total}`,
+          method.cost_per_attempt === null ? "unknown" : few(method.cost_per_attempt),
+          best.has(method.name) ? "yes" : "",
+          strengths && (method.strength === null ? "–" : (method.strength >= 0 ? "+" : "−") + Math.abs(method.strength).toFixed(2)),
         ]),
       ),
     ),
@@ -884,7 +886,7 @@ function leaderboardView() {
             "Cost and quality",
             "Dashed: no method is cheaper and better.",
             scatter(
-              m.methods.map((one) => ({ ...one, front: m.front.includes(one.name) })),
+              m.methods.map((method) => ({ ...method, front: m.front.includes(method.name) })),
               { label: "Cost and rate of methods", xlabel: `cost per attempt (${safe(m.cost_unit)})` },
             ),
           )
@@ -916,7 +918,7 @@ function comparisonHero(link) {
       h("strong", {}, safe(c.a.name)),
       h("span", { class: "eyebrow" }, "vs. B"),
       h("strong", {}, safe(c.b.name)),
-      c.labels.map((one) => badge("error", one.toLowerCase())),
+      c.labels.map((label) => badge("error", label.toLowerCase())),
       c.cannot_detect && badge("error", "underpowered"),
       link && h("span", { class: "spacer" }),
       link && h("a", { href: at("comparison") }, "Comparison →"),
@@ -930,24 +932,33 @@ function comparisonView() {
     main = c.comparisons[c.rate],
     other = Object.entries(c.comparisons).filter(([k]) => k !== c.rate);
   const rows = [];
-  const span = (one) => (one ? `${pts(one.low)} to ${pts(one.high)}` : "no CI");
-  const add = (name, one) =>
-    one && rows.push({ name, value: main.difference, low: one.low, high: one.high, stroke: "s-accent", tip: one.method, note: span(one) });
+  const span = (interval) => (interval ? `${pts(interval.low)} to ${pts(interval.high)}` : "no CI");
+  const add = (name, interval) =>
+    interval &&
+    rows.push({
+      name,
+      value: main.difference,
+      low: interval.low,
+      high: interval.high,
+      stroke: "s-accent",
+      tip: interval.method,
+      note: span(interval),
+    });
   const looks = c.stopping && c.stopping.decision,
     adjusted = looks && looks.adjusted_interval;
   add("adjusted for looks", adjusted);
   add(main.interval ? main.interval.method : "", main.interval);
   add("bootstrap over tasks", main.bootstrap);
   add("bootstrap over repositories", main.bootstrap_by_repository);
-  for (const [name, one] of other)
+  for (const [name, comparison] of other)
     rows.push({
       name: name + " rate",
-      value: one.difference,
-      low: one.interval && one.interval.low,
-      high: one.interval && one.interval.high,
+      value: comparison.difference,
+      low: comparison.interval && comparison.interval.low,
+      high: comparison.interval && comparison.interval.high,
       stroke: "s-ink",
       fill: "f-line",
-      note: span(one.interval),
+      note: span(comparison.interval),
     });
   if (c.undecided_bounds && c.undecided_bounds[1] - c.undecided_bounds[0] > 1e-9)
     rows.push({
@@ -999,13 +1010,13 @@ function comparisonView() {
           h(
             "tbody",
             {},
-            D.gate.conditions.map((one) =>
+            D.gate.conditions.map((condition) =>
               h(
                 "tr",
                 {},
-                h("td", { class: "mono" }, one.name),
-                h("td", {}, badge({ holds: "pass", fails: "fail", undecided: "error" }[one.verdict], one.verdict)),
-                h("td", { class: "why" }, safe(one.why)),
+                h("td", { class: "mono" }, condition.name),
+                h("td", {}, badge({ holds: "pass", fails: "fail", undecided: "error" }[condition.verdict], condition.verdict)),
+                h("td", { class: "why" }, safe(condition.why)),
               ),
             ),
           ),
@@ -1156,19 +1167,19 @@ function strataCard(c) {
   const [a, b] = [c.a.run, c.b.run].map((i) => (i === null ? null : D.runs[i]));
   if (!a || !b || !a.strata.length) return null;
   const rows = a.strata
-    .map((one) => [one, b.strata.find((other) => other.dimension === one.dimension && other.value === one.value)])
+    .map((row) => [row, b.strata.find((other) => other.dimension === row.dimension && other.value === row.value)])
     .filter(([, other]) => other);
   return card(
     "Effect by stratum",
     "Descriptive: rates of A and B in each stratum, not adjusted for the number of strata.",
     tableOf(
       ["stratum", "value", "tasks", ["A", "num"], ["B", "num"], ["B − A", "num"]],
-      rows.map(([one, other]) => [
-        safe(one.dimension),
-        safe(one.value),
-        one.tasks,
-        ...[one, other].map(({ contract }) => (contract.total ? `${contract.count} of ${contract.total} (${pct(contract.share)})` : "–")),
-        one.contract.share === null || other.contract.share === null ? "–" : pts(other.contract.share - one.contract.share) + " points",
+      rows.map(([row, other]) => [
+        safe(row.dimension),
+        safe(row.value),
+        row.tasks,
+        ...[row, other].map(({ contract }) => (contract.total ? `${contract.count} of ${contract.total} (${pct(contract.share)})` : "–")),
+        row.contract.share === null || other.contract.share === null ? "–" : pts(other.contract.share - row.contract.share) + " points",
       ]),
       { id: "strata" },
     ),
