@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.cli.replay import _recorded
+from agentbench.cli.replay import recorded_backend
 from agentbench.execution.study import study_records
 from agentbench.record.run_directory import RunDirectory
 from tests.execution.conftest import Ab, Interrupt
@@ -108,7 +108,7 @@ def test_resume_counts_everything_the_study_has_spent(tmp_path: Path) -> None:
 @pytest.mark.req("E-13")
 def test_replay_chooses_the_recorded_backend(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
-    assert _recorded(run) == "bwrap"
+    assert recorded_backend(run) == "bwrap"
     manifest = run / "tasks" / "other" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"bwrap"', '"docker"'))
-    assert _recorded(run) == "auto"
+    assert recorded_backend(run) == "auto"

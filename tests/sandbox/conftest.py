@@ -12,6 +12,7 @@ import pytest
 
 from agentbench.core.command import Command, Completed
 from agentbench.core.errors import SandboxUnavailable
+from agentbench.sandbox.bwrap.backend import BwrapBackend
 from agentbench.sandbox.docker import unused_images
 from agentbench.sandbox.docker.engine import Engine, find_engine
 from agentbench.sandbox.docker.images import Images
@@ -76,6 +77,14 @@ def backend(request: pytest.FixtureRequest, state: Path) -> Iterator[Backend]:
     # Workers share one state folder. The last one removes docker's images, which lie outside of it.
     if request.param == "docker" and not list(user.parent.glob("docker-*")):
         remove_images(find_engine(), state)
+
+
+@pytest.fixture
+def own_backend(state: Path) -> Iterator[BwrapBackend]:
+    """A bubblewrap backend of one test, whose processes it may stop or kill."""
+    backend = BwrapBackend(state)
+    yield backend
+    backend.close()
 
 
 @pytest.fixture(scope="session")

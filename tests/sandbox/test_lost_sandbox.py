@@ -107,12 +107,6 @@ def test_closed_sandbox_is_not_lost(backend: Backend) -> None:
 
 
 class TestBubblewrap:
-    @pytest.fixture
-    def own_backend(self, state: Path) -> Iterator[BwrapBackend]:
-        backend = BwrapBackend(state)
-        yield backend
-        backend.close()
-
     def test_killed_spawner_is_trouble_of_the_host(self, own_backend: BwrapBackend) -> None:
         with own_backend.open(SPEC, None) as sandbox:
             os.kill(own_backend._supervisor.spawner.pid, signal.SIGKILL)

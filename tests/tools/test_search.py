@@ -15,7 +15,7 @@ from agentbench.core.canonical import sha256_hex
 from agentbench.core.command import Command, Completed
 from agentbench.tools import host_search
 from agentbench.tools.host_search import ContentCache, Query, parse_query, search_on_host
-from agentbench.tools.search import _matches, _ripgrep
+from agentbench.tools.search import parse_matches, ripgrep_command
 from agentbench.tools.workspace_tracker import WorkspaceTracker
 from agentbench.tree.entry import Entry, Kind
 from tests.tools.conftest import OpenSession
@@ -42,10 +42,10 @@ Lines = list[tuple[int, bytes]]
 def by_ripgrep(query: str, content: bytes, folder: Path) -> Lines | None:
     """Return number and text of matching lines, or None if ripgrep rejects the pattern."""
     (folder / "f").write_bytes(content)
-    done = subprocess.run(_ripgrep(query, b"./f\0", literal=False), cwd=folder, capture_output=True, check=False)
+    done = subprocess.run(ripgrep_command(query, b"./f\0", literal=False), cwd=folder, capture_output=True, check=False)
     if done.returncode == 2 and not done.stdout:
         return None
-    return [(number, line.removesuffix(b"\n")) for _, number, line in _matches(done.stdout, 1000)]
+    return [(number, line.removesuffix(b"\n")) for _, number, line in parse_matches(done.stdout, 1000)]
 
 
 class OneFile(WorkspaceTracker):

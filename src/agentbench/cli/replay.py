@@ -59,7 +59,7 @@ def command(run: Path, task_id: str | None, sandbox: str, key: Path | None, as_j
     originals = _originals(directory, key)
     audit = verify_run(directory.path, recompute=recompute)
     altered = str(audit.problems[0]) if audit.decision == "altered" else ""
-    chosen = _recorded(directory.path) if sandbox == "recorded" else sandbox
+    chosen = recorded_backend(directory.path) if sandbox == "recorded" else sandbox
 
     def show(record: AttemptRecord) -> None:
         click.echo(f"Replaying {record.task_id} · {record.variant} · repeat {record.repeat}", err=True)
@@ -87,7 +87,7 @@ def _originals(run: RunDirectory, key: Path | None) -> OriginalsReader | None:
     return open_originals(run.path, "replay", key)
 
 
-def _recorded(path: Path) -> str:
+def recorded_backend(path: Path) -> str:
     """Return the backend of the run's attempts; `auto` if unknown or different between tasks."""
     from agentbench.core.errors import RecordError
     from agentbench.record.manifest import read_manifest

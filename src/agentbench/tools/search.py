@@ -86,7 +86,7 @@ def _search_in_sandbox(
         completed = _run_search(context, query, entries, literal=True)
         notes.append("the query is not a valid regular expression; searched for it as plain text")
     _require_answer(completed)
-    lines = list(_matches(completed.stdout.head, limit))
+    lines = list(parse_matches(completed.stdout.head, limit))
     if completed.stdout.dropped_bytes and len(lines) < limit:
         notes.append("too many matches: some files were not searched")
     return lines, notes
@@ -119,14 +119,15 @@ def _run_search(context: ToolContext, query: str, entries: Sequence[Entry], *, l
     def command(*argv: str) -> Command:
         return Command(argv=argv, cwd=context.workdir, stdin=names, timeout_sec=timeout, keep_bytes=KEEP_BYTES)
 
-    completed = context.sandbox.run(command(*_ripgrep(query, names, literal=literal)))
+    completed = context.sandbox.run(command(*ripgrep_command(query, names, literal=literal)))
     if completed.exit_code == _NOT_FOUND:
         mode = "literal" if literal else "regex"
         completed = context.sandbox.run(command("python3", "-I", "-c", _python_search(), query, mode))
     return completed
 
 
-def _ripgrep(query: str, names: bytes, *, literal: bool) -> tuple[str, ...]:
+def ripgrep_command(query: str, names: bytes, *, literal: bool) -> tuple[str, ...]:
+    """Return the command that searches these names, or that reads them from its standard input if they are many."""
     program = (RIPGREP, *_OPTIONS, "--fixed-strings" if literal else "--no-fixed-strings", "-e", query, "--")
     if len(names) <= _ARGUMENT_BYTES:
         try:
@@ -154,7 +155,7 @@ def _require_answer(completed: Completed) -> None:
         raise ToolFault(f"the search failed: {why}", kind=ToolError.SEARCH_FAILED)
 
 
-def _matches(output: bytes, limit: int) -> Iterator[Match]:
+def parse_matches(output: bytes, limit: int) -> Iterator[Match]:
     """Read ripgrep's JSON lines. The agent controls the sandbox, so malformed lines are skipped."""
     in_file: list[Match] = []
     count = 0

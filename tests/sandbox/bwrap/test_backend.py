@@ -24,13 +24,6 @@ from tests.sandbox.conftest import SPEC
 
 
 @pytest.fixture
-def own_backend(state: Path) -> Iterator[BwrapBackend]:
-    backend = BwrapBackend(state)
-    yield backend
-    backend.close()
-
-
-@pytest.fixture
 def sandbox(own_backend: BwrapBackend) -> Iterator[BwrapSandbox]:
     opened = own_backend.start(SPEC, own_backend._environments.without_setup(SPEC))
     yield opened
