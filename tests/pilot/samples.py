@@ -33,6 +33,7 @@ def attempt(line: PlanLine, *, passed: bool = True, **changes: Any) -> Observati
         "attempt_id": f"{line.order:026}",
         "task_id": task,
         "method": method,
+        "agent": "reference" if method in {"good", "reference"} else "scripted",
         "repeat": repeat,
         "status": RunStatus.SUCCESS if passed else RunStatus.FAILURE,
         "passed": passed,

@@ -37,6 +37,11 @@ def known_agents() -> tuple[str, ...]:
     return (*AGENTS, *OTHER_AGENTS.names())
 
 
+def canonical_name(name: str) -> str:
+    """Return the name of an agent for its name or alias."""
+    return ALIASES.get(name, name)
+
+
 def make_agent(name: str, setup: AgentSetup) -> Agent:
     """Create an agent for one attempt.
 
@@ -63,7 +68,7 @@ def require_setup(name: str, setup: AgentSetup) -> None:
     Raises:
         InputError: a script, a command, a folder or the task's reference is missing or invalid.
     """
-    name = ALIASES.get(name, name)
+    name = canonical_name(name)
     if name in {"scripted", "command", "reference"}:
         AGENTS[name](setup)
     command.agent_mounts(setup)
@@ -94,7 +99,7 @@ def require_tools(name: str, task: Task) -> None:
 
 
 def _factory(name: str) -> AgentFactory:
-    bundled = AGENTS.get(ALIASES.get(name, name))
+    bundled = AGENTS.get(canonical_name(name))
     if bundled is not None:
         return bundled
     bridge = cli.bridge_of(name)

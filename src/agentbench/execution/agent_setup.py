@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentbench.agents.base import AgentSetup
+from agentbench.agents.registry import canonical_name
 from agentbench.execution.plan import PlanRow
 from agentbench.models.protocol import Model
 
@@ -15,7 +16,7 @@ def agent_setup(row: PlanRow, model: Model | None = None) -> AgentSetup:
     return AgentSetup(
         task_id=task.id,
         task_folder=task.folder,
-        reference=task.reference_file if configuration.agent in {"reference", "oracle"} else None,
+        reference=task.reference_file if canonical_name(configuration.agent) == "reference" else None,
         command=configuration.agent_command,
         files=configuration.agent_files,
         env=configuration.env,

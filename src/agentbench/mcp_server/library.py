@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import agentbench as ab
-from agentbench.agents.registry import ALIASES
+from agentbench.agents.registry import canonical_name
 from agentbench.contract.load import TASK_NAME
 from agentbench.contract.problem import did_you_mean
 from agentbench.contract.selection import strata_of
@@ -173,7 +173,7 @@ class Library:
         """Return a page of an attempt's events, without the output of checks."""
         run = self.open(name)
         record = _attempt(run, attempt)
-        if ALIASES.get(record.agent, record.agent) == "reference":
+        if canonical_name(record.agent) == "reference":
             raise ab.InputError("the trace of agent 'reference' contains the reference solution and is not served")
         path = evidence(run.path, f"{record.artifact_paths.task_dir}/{EVENTS}")
         if path is None or not path.is_file():

@@ -46,11 +46,6 @@ class PilotState:
         return frozenset(removal.task_id for removal in self.removals)
 
     @property
-    def reference_methods(self) -> frozenset[str]:
-        """Return the methods that apply the reference solution of a task."""
-        return frozenset(entry.label for entry in self.pilot.entries if entry.agent == "reference")
-
-    @property
     def completed(self) -> frozenset[str]:
         return frozenset(decision.stage for decision in self.decisions if decision.kind == "exit" and decision.met)
 

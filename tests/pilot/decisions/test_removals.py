@@ -6,9 +6,10 @@ import pytest
 
 from agentbench.core.reasons import InvalidCause, Outcome, Reason, RunStatus, TerminationCode
 from agentbench.pilot.decisions.flakes import FlakeScreen
-from agentbench.pilot.decisions.observations import Observation
+from agentbench.pilot.decisions.observations import Observation, observe
 from agentbench.pilot.decisions.removals import RemovalCause, claim_evidence, contrary_evidence
 from tests.pilot.samples import attempt, lines, pilot, screen, screened
+from tests.reports.runs import record
 
 pytestmark = [pytest.mark.component, pytest.mark.req("L-01")]
 
@@ -18,7 +19,7 @@ REFERENCE = next(line for line in LINES if line.method == "reference")
 
 
 def evidence(cause: RemovalCause, *attempts: Observation, screen_of: FlakeScreen | None = None) -> str | None:
-    return claim_evidence("one", cause, screen_of, attempts, frozenset({"reference"}))
+    return claim_evidence("one", cause, screen_of, attempts)
 
 
 def test_flake_claim_needs_differing_outcomes_of_one_patch() -> None:
@@ -54,6 +55,12 @@ def test_oracle_claim_needs_a_rejected_reference_or_an_accepted_base() -> None:
         termination=TerminationCode.BASELINE_NOT_FAILING,
     )
     assert "pass on the base repository" in str(evidence(RemovalCause.INVALID_ORACLE, solved))
+
+
+@pytest.mark.parametrize("agent, rejects", [("reference", True), ("oracle", True), ("scripted", False)])
+def test_reference_is_recognised_by_the_recorded_agent(agent: str, rejects: bool) -> None:
+    failed = observe(record("one", "fail", variant="tuned", agent=agent))
+    assert (evidence(RemovalCause.INVALID_ORACLE, failed) is not None) is rejects
 
 
 def test_setup_claim_needs_a_failed_setup() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentbench.agents.registry import canonical_name
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import (
     InvalidCause,
@@ -64,6 +65,8 @@ class Observation:
     attempt_id: str
     task_id: str
     method: str
+    agent: str
+    """Name of the agent, never an alias."""
     repeat: int
     status: RunStatus
     passed: bool
@@ -116,6 +119,7 @@ def observe(record: AttemptRecord) -> Observation:
         attempt_id=record.attempt_id,
         task_id=record.task_id,
         method=record.variant,
+        agent=canonical_name(record.agent),
         repeat=record.repeat,
         status=record.run_status,
         passed=record.result.passed,

@@ -51,18 +51,14 @@ def claim_evidence(
     cause: RemovalCause,
     screen: FlakeScreen | None,
     attempts: Sequence[Observation],
-    references: frozenset[str],
 ) -> str | None:
-    """Return the evidence for a claim, or None if no record supports it.
-
-    `references` are the methods that apply the task's reference solution.
-    """
+    """Return the evidence for a claim, or None if no record supports it."""
     own = [attempt for attempt in attempts if attempt.task_id == task_id]
     if cause is RemovalCause.FLAKY:
         return flaky_tasks(screen, own).get(task_id)
     if cause is RemovalCause.SETUP:
         return next(_setup_evidence(task_id, screen, own), None)
-    return next(_oracle_evidence(task_id, screen, own, references), None)
+    return next(_oracle_evidence(task_id, screen, own), None)
 
 
 def _setup_evidence(task_id: str, screen: FlakeScreen | None, attempts: Sequence[Observation]) -> Iterator[str]:
@@ -74,9 +70,7 @@ def _setup_evidence(task_id: str, screen: FlakeScreen | None, attempts: Sequence
             yield f"attempt {attempt.attempt_id}: setup failed"
 
 
-def _oracle_evidence(
-    task_id: str, screen: FlakeScreen | None, attempts: Sequence[Observation], references: frozenset[str]
-) -> Iterator[str]:
+def _oracle_evidence(task_id: str, screen: FlakeScreen | None, attempts: Sequence[Observation]) -> Iterator[str]:
     screened = screen.by_task.get(task_id) if screen else None
     if screened is not None and not screened.valid and not screened.flaky and not screened.why.startswith("setup:"):
         yield f"flake screen: baseline {screened.baseline}, reference {screened.reference}: {screened.why}"
@@ -85,7 +79,7 @@ def _oracle_evidence(
             yield f"attempt {attempt.attempt_id}: the checks pass on the base repository"
         if attempt.termination is TerminationCode.CHECK_BROKEN:
             yield f"attempt {attempt.attempt_id}: a check cannot be run on the base repository"
-        if attempt.method in references and attempt.complete and attempt.checks is Outcome.FAIL:
+        if attempt.agent == "reference" and attempt.complete and attempt.checks is Outcome.FAIL:
             yield f"attempt {attempt.attempt_id}: the checks reject the reference"
 
 

@@ -24,7 +24,7 @@ def remove_task(folder: Path, task_id: str, cause: RemovalCause, *, reason: str,
         raise InputError(f"task {task_id} is not registered{did_you_mean(task_id, known)}")
     if task_id in state.removed:
         raise InputError(f"task {task_id} was removed already")
-    evidence = claim_evidence(task_id, cause, state.screen, state.observations, state.reference_methods)
+    evidence = claim_evidence(task_id, cause, state.screen, state.observations)
     if evidence is None:
         shown = contrary_evidence(task_id, state.screen, state.observations)
         remedy = "only tasks that are objectively invalid can be removed"

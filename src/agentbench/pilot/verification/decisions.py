@@ -111,7 +111,7 @@ def check_removals(state: PilotState, history: Sequence[PilotState], result: Pil
 
 def _removal_problem(then: PilotState, removal: Removal) -> str:
     attempts = then.records.until(removal.seen).observations()
-    evidence = claim_evidence(removal.task_id, removal.cause, then.screen, attempts, then.reference_methods)
+    evidence = claim_evidence(removal.task_id, removal.cause, then.screen, attempts)
     if evidence is None:
         return f"no record that the removal was based on shows that task {removal.task_id} is invalid ({removal.cause})"
     return (
