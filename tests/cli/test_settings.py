@@ -153,6 +153,19 @@ def test_show_names_origins_and_hides_the_secret(user: Path, monkeypatch: pytest
     assert CliRunner().invoke(config, ["--json", "path"]).exit_code == 2
 
 
+def test_show_leaves_out_the_password_of_an_address(user: Path) -> None:
+    user.write_text('notify = "https://me:hidden@hooks.example/x"\n')
+    shown = CliRunner().invoke(config, ["show"]).output
+    assert "hooks.example/x" in shown
+    assert "hidden" not in shown
+
+
+def test_file_named_by_the_variable_must_exist(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AB_CONFIG", "missing.toml")
+    with pytest.raises(InputError, match=r"AB_CONFIG: missing\.toml does not exist"):
+        read_settings()
+
+
 def test_path_lists_both_files(user: Path) -> None:
     user.touch()
     lines = CliRunner().invoke(config, ["path"]).output.splitlines()

@@ -42,11 +42,13 @@ def command(context: click.Context, *, as_json: bool) -> None:
 def show_command(*, as_json: bool) -> None:
     """Show the defaults of common options, with the origin of each. Secrets are not shown."""
     from agentbench.cli.settings import read_settings
+    from agentbench.core.package_settings import without_credentials
     from agentbench.core.text import printable
     from agentbench.reports.escape import columns
 
     settings = read_settings().values()
     shown = {item.key.name: "set" if item.key.secret and item.value else item.value for item in settings}
+    shown["notify"] = without_credentials(str(shown["notify"])) if shown["notify"] else None
     if as_json:
         values = [
             {"key": item.key.name, "value": shown[item.key.name], "origin": item.origin, "place": item.place or None}

@@ -153,6 +153,10 @@ def _from_file(path: Path, origin: Origin) -> dict[str, Setting]:
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
+        if origin == "user" and os.environ.get("AB_CONFIG"):
+            from agentbench.core.errors import InputError
+
+            raise InputError(f"AB_CONFIG: {path} does not exist") from None
         return {}
     except (OSError, UnicodeDecodeError) as error:
         from agentbench.core.errors import InputError
