@@ -12,6 +12,7 @@ from agentbench.cli import export_run, import_run
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
 from agentbench.exchange.registry import exporters, importers
+from agentbench.reports.run_list import list_runs
 from tests.exchange.sample_runs import sample_run
 
 pytestmark = pytest.mark.component
@@ -37,6 +38,8 @@ def test_export_and_import_report_what_they_wrote(run: Path, tmp_path: Path) -> 
     value = json.loads(imported.stdout)
     assert (value["format"], value["attempts"], value["passed"], value["invalid"]) == ("inspect", 1, 1, 0)
     assert (Path(value["run_dir"]) / "run.json").is_file()
+    (entry,) = list_runs(tmp_path / "runs")
+    assert (entry.state, entry.attempts, entry.passed) == ("imported", 1, 1)
 
 
 def test_help_lists_every_format(run: Path) -> None:

@@ -32,7 +32,8 @@ def command() -> None:
 def ls_command(*, out: Path, limit: int | None, as_json: bool) -> None:
     """List runs, newest first, with their state, counts and size.
 
-    A run is finished, interrupted (continue it with `ab run --resume`) or running.
+    A run is finished, interrupted (continue it with `ab run --resume`), running
+    or imported from another tool.
     """
     from agentbench.reports import run_list
 

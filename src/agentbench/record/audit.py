@@ -21,13 +21,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
-from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, parse_strict, sha256_hex
+from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, sha256_hex
 from agentbench.core.cpu_budget import CpuBudget
 from agentbench.core.errors import InputError, RecordError
 from agentbench.record.attempt_audit import SYMLINK, AttemptAudit, AuditTerms, Recompute, audit_attempt
 from agentbench.record.attempt_folder import EVENTS, content
 from agentbench.record.kept_rules import RULES, kept_rules, name_matches_content
-from agentbench.record.naming import ADJUDICATIONS, ATTEMPTS, PAGES, REPORT, RUN_JSON, SIGNATURES, read_run_json
+from agentbench.record.naming import ADJUDICATIONS, ATTEMPTS, PAGES, REPORT, RUN_JSON, SIGNATURES
+from agentbench.record.run_state import is_imported
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
 from agentbench.trace.chain import BadLine, Line
 from agentbench.trace.events import (
@@ -115,28 +116,14 @@ def verify_run(path: Path, *, recompute: Recompute | None = None, expect_head: s
             raise InputError(f"{path} is a file, not a run directory")
         state = "is not a run directory (no run.json and no events.jsonl)" if path.is_dir() else "does not exist"
         raise InputError(f"{path} {state}")
-    _refuse_imported(path)
+    if is_imported(path):
+        msg = f"{path} was imported from another tool: it has no evidence to verify"
+        raise InputError(msg, remedy="verify the source with the tool that made it")
     try:
         return _RunAuditor(path, recompute).run(expect_head)
     except RecordError as error:
         problem = Problem("missing", str(path), error.message)
         return RunReport(path, (problem,), (), "", 0, 0, 0, 0)
-
-
-def _refuse_imported(path: Path) -> None:
-    """
-    Raises:
-        InputError: another tool made the results, so there is no evidence to verify.
-    """
-    if (path / EVENTS).exists():
-        return
-    try:
-        meta = parse_strict(read_run_json(path))
-    except (OSError, CanonicalError):
-        return
-    if isinstance(meta, Mapping) and isinstance(meta.get("imported"), Mapping):
-        msg = f"{path} was imported from another tool: it has no evidence to verify"
-        raise InputError(msg, remedy="verify the source with the tool that made it")
 
 
 class _RunAuditor:
