@@ -34,6 +34,21 @@ def test_records_of_several_runs_are_one_table(tmp_path: Path) -> None:
     assert checks == [{"check_id": "unit", "outcome": "fail", "why": "2 of 14 required tests failed"}]
 
 
+def test_attempts_of_a_retry_name_the_run_that_they_repeat(tmp_path: Path) -> None:
+    first = run_dir(tmp_path / "first", [record("x"), record("y", "fail")])
+    again = run_dir(tmp_path / "again 'q' *", [record("y", "fail")])
+    meta = json.loads((again / "run.json").read_text())
+    link = {"run_id": "01R-first", "name": "first", "kind": "failed"}
+    (again / "run.json").write_text(json.dumps({**meta, "retry_of": link}))
+    sql = "select task_id, retry_of from attempts order by all"
+    both = query(sql, first, again, "--format", "csv")
+    assert both.stdout == "task_id,retry_of\nx,\ny,first\ny,\n"
+    assert "again 'q' * repeats attempts of first" in both.stderr
+    alone = query(sql, again, "--format", "csv")
+    assert alone.stdout == "task_id,retry_of\ny,first\n"
+    assert "repeats attempts" not in alone.stderr
+
+
 def test_events_are_a_table(tmp_path: Path) -> None:
     run = whole_run(tmp_path / "runs")
     data = json.loads(query("select type, count(*) n from events group by type", run, "--json").output)

@@ -135,6 +135,16 @@ def test_attempts_of_a_run_are_replaced_with_what_the_run_shares(tmp_path: Path)
     explorer.close()
 
 
+def test_explorer_names_the_run_that_a_retry_repeats(tmp_path: Path) -> None:
+    explorer = Explorer()
+    rows = read_rows(write_runs(tmp_path) / "b").finals
+    explorer.put("first", tmp_path / "b", {}, rows)
+    explorer.put("again", tmp_path / "c", {"retry_of": {"run_id": "01R-b", "name": "b", "kind": "failed"}}, rows[:2])
+    counts = "select retry_of, count(*) from attempts group by all order by all"
+    assert explorer.ask(counts).rows == (("b", 2), (None, 6))
+    explorer.close()
+
+
 def test_result_is_exported(served: Served) -> None:
     served.get("/api/runs")
     sql = "select task, passed, cost from attempts where variant = 'packer' order by task"

@@ -132,7 +132,7 @@ class Run:
 
     def rows(self) -> list[dict[str, Json]]:
         """Return one flat row per attempt, with the columns of `ab query`."""
-        return [table_row(self.path.name, attempt) for attempt in self.attempts]
+        return [table_row(self.path.name, self._records.meta, attempt) for attempt in self.attempts]
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the attempts as a pandas data frame."""

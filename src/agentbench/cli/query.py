@@ -18,7 +18,8 @@ Examples:
 
 \b
 Views:
-  attempts   one row per attempt: run_dir, task_id, variant, repeat, passed, failure_reason, score, cost, …, record (JSON)
+  attempts   one row per attempt: run_dir, task_id, variant, repeat, passed, failure_reason, score, cost, …, record (JSON);
+             retry_of names the run whose attempts `ab retry` repeated
   checks     one row per acceptance check: task_id, check_id, outcome, assurance, why, failing_tests
   events     one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)
 
@@ -41,17 +42,20 @@ Needs DuckDB: pip install 'agentbench-harness[query]'. Only read-only statements
 def command(sql: str, runs: tuple[Path, ...], *, form: str, as_json: bool) -> None:
     """Run a read-only SQL statement over one or more run directories."""
     from agentbench.reports import query as report
+    from agentbench.reports.escape import columns, csv_text, plain
 
     answer = report.ask(runs, sql)
     for record in answer.altered[:MAX_WARNINGS]:
         click.echo(f"ALTERED: {record}, see `ab verify`", err=True)
+    for retry, repeated in answer.repeated[:MAX_WARNINGS]:
+        click.echo(f"note: {plain(retry, 200)} repeats attempts of {plain(repeated, 200)}", err=True)
+    if answer.repeated:
+        click.echo("note: `where retry_of is null` leaves the repeated attempts out of a rate", err=True)
     if as_json or form == "json":
         import json
 
         click.echo(json.dumps(report.as_json(answer), indent=2))
         return
-    from agentbench.reports.escape import columns, csv_text, plain
-
     cells = [[_text(report.plain_value(value)) for value in row] for row in answer.rows]
     if form == "csv":
         names = [

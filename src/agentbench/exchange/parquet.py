@@ -31,7 +31,7 @@ def write(run: SourceRun, out: str) -> Written:
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError:
         raise InputError("pyarrow is not installed", remedy="pip install 'agentbench-harness[tables]'") from None
-    rows = (table_row(run.path.name, record) for record in run.records())
+    rows = (table_row(run.path.name, run.run.meta, record) for record in run.records())
     first = next(rows)
     kinds = {column: kind for kind, columns in _COLUMNS.items() for column in columns}
     schema = pa.schema([(name, pa.type_for_alias(kinds.get(name, "string"))) for name in first])

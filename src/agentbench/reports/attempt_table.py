@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from agentbench.core.canonical import Json
 from agentbench.record.schema import AttemptRecord
 
 
-def table_row(run_dir: str, attempt: AttemptRecord) -> dict[str, Json]:
-    """Return an attempt as one flat row, with the columns of `ab query`."""
+def retry_of(meta: Mapping[str, Json]) -> str | None:
+    """Return the name of the run whose attempts a run repeats, from its `run.json`; None for other runs.
+
+    Such a run holds only attempts that did not pass before: counting it with that run would bias a pass rate.
+    """
+    link = meta.get("retry_of")
+    return str(link.get("name") or link.get("run_id")) if isinstance(link, Mapping) else None
+
+
+def table_row(run_dir: str, meta: Mapping[str, Json], attempt: AttemptRecord) -> dict[str, Json]:
+    """Return an attempt as one flat row, with the columns of `ab query`. `meta` is the content of `run.json`."""
     usage, cost = attempt.usage, attempt.cost
     return {
         "run_dir": run_dir,
         "run_id": attempt.run_id,
+        "retry_of": retry_of(meta),
         "attempt_id": attempt.attempt_id,
         "suite": attempt.suite,
         "task_id": attempt.task_id,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
-from agentbench.record.naming import ATTEMPTS, RUN_JSON
+from agentbench.record.naming import ATTEMPTS, RUN_JSON, read_run_json
 from agentbench.record.seals import AlteredRecord, altered_records
+from agentbench.reports.attempt_table import retry_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -50,8 +52,8 @@ _ATTEMPT_PATHS = {
     "task_dir": ("$.artifact_paths.task_dir", "VARCHAR"),
 }
 VIEWS = {
-    "attempts": "one row per attempt: fields as columns, the full record as JSON in `record`, the run in `run_dir`, `altered` if it "
-    "differs from its seal",
+    "attempts": "one row per attempt: fields as columns, the full record as JSON in `record`, the run in `run_dir`, the run that "
+    "`ab retry` repeated in `retry_of`, `altered` if it differs from its seal",
     "checks": "one row per acceptance check: task_id, variant, repeat, check_id, outcome, mandatory, assurance, why",
     "events": "one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)",
 }
@@ -63,6 +65,8 @@ class Answer:
     rows: tuple[tuple[object, ...], ...]
     altered: tuple[AlteredRecord, ...] = ()
     """Records of the runs that differ from their seals, whether or not the answer uses them."""
+    repeated: tuple[tuple[str, str], ...] = ()
+    """Names of runs that repeat attempts of another given run, with the name of that run."""
 
 
 def ask(runs: Sequence[Path], sql: str) -> Answer:
@@ -79,11 +83,12 @@ def ask(runs: Sequence[Path], sql: str) -> Answer:
         if not (run / RUN_JSON).is_file():
             raise InputError(f"{run} is not a run directory (it has no {RUN_JSON})")
     altered = tuple(record for run in runs for record in altered_records(run))
+    metas = {run.absolute(): _meta(run) for run in runs}
     connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": False})
     try:
-        for statement in _views(runs, altered):
+        for statement in _views(metas, altered):
             connection.execute(statement)
-        return replace(_answer(connection, sql), altered=altered)
+        return replace(_answer(connection, sql), altered=altered, repeated=_repeated(metas))
     except duckdb.Error as error:
         msg = f"query failed: {' '.join(str(error).split())[:600]}"
         raise InputError(msg, remedy=f"views: {', '.join(VIEWS)}; see `ab query --help`") from error
@@ -103,13 +108,35 @@ def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
     return Answer(tuple(column[0] for column in result.description), tuple(result.fetchall()))
 
 
-def _views(runs: Sequence[Path], altered: Sequence[AlteredRecord]) -> list[str]:
-    records = _files([run.absolute() / ATTEMPTS for run in runs])
-    logs = _globs([run.absolute() for run in runs])
+def _meta(run: Path) -> Mapping[str, Json]:
+    """Read `run.json`; one that cannot be read says nothing, and its records are reported as altered."""
+    try:
+        meta = json.loads(read_run_json(run))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return meta if isinstance(meta, dict) else {}
+
+
+def _repeated(metas: Mapping[Path, Mapping[str, Json]]) -> tuple[tuple[str, str], ...]:
+    """Return the runs that repeat attempts of another of these runs."""
+    names = {meta.get("run_id"): run.name for run, meta in metas.items()}
+    links = [(run.name, meta["retry_of"]) for run, meta in metas.items() if retry_of(meta) is not None]
+    return tuple(
+        (name, names[link["run_id"]]) for name, link in links if isinstance(link, dict) and link.get("run_id") in names
+    )
+
+
+def _views(metas: Mapping[Path, Mapping[str, Json]], altered: Sequence[AlteredRecord]) -> list[str]:
+    runs = list(metas)
+    records = _files([run / ATTEMPTS for run in runs])
+    logs = _globs(runs)
     columns = [f"CAST(json->>'$.{name}' AS {kind}) AS {name}" for name, kind in _ATTEMPT_COLUMNS.items()]
     columns += [f"CAST(json->>'{path}' AS {kind}) AS {name}" for name, (path, kind) in _ATTEMPT_PATHS.items()]
     changed = ", ".join(_quoted(record.attempt_id) for record in altered if record.attempt_id) or "''"
     columns.append(f"attempt_id IN ({changed}) AS altered")
+    links = [(run / ATTEMPTS, name) for run, meta in metas.items() if (name := retry_of(meta)) is not None]
+    cases = " ".join(f"WHEN {_quoted(str(path))} THEN {_quoted(name)}" for path, name in links)
+    columns.append(f"CAST({f'CASE filename {cases} END' if cases else 'NULL'} AS VARCHAR) AS retry_of")
     options = f"filename=true, ignore_errors=true, maximum_object_size={MAX_LINE_BYTES}"
     attempts = (
         f"CREATE VIEW attempts AS SELECT parse_path(filename)[-2] AS run_dir, {', '.join(columns)}, json AS record "  # noqa: S608 - names are constants, paths are quoted

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
+from agentbench.reports.attempt_table import retry_of
 from agentbench.reports.query import READ_ONLY, plain_value
 from agentbench.reports.record_rows import Row
 
@@ -35,7 +36,13 @@ MAX_SQL = 20_000
 MAX_CELL = 2_000
 EXPORTS = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet"}
 
-_RUN_COLUMNS = {"run_key": "VARCHAR", "run": "VARCHAR", "suite": "VARCHAR", "started_at": "VARCHAR"}
+_RUN_COLUMNS = {
+    "run_key": "VARCHAR",
+    "run": "VARCHAR",
+    "suite": "VARCHAR",
+    "started_at": "VARCHAR",
+    "retry_of": "VARCHAR",
+}
 _OWN_COLUMNS = {
     "attempt_id": "VARCHAR", "task": "VARCHAR",
     "repeat": "INTEGER", "variant": "VARCHAR", "agent": "VARCHAR", "model": "VARCHAR", "status": "VARCHAR", "passed": "BOOLEAN",
@@ -99,13 +106,13 @@ class Explorer:
     def put(self, key: str, path: Path, meta: Mapping[str, Json], rows: Sequence[Row]) -> None:
         """Replace the attempts of one run."""
         name = os.fsencode(path.name).decode(errors="replace")
-        shared = (key, name, _text(meta.get("suite")), _text(meta.get("created_at")))
+        shared = (key, name, _text(meta.get("suite")), _text(meta.get("created_at")), retry_of(meta))
         with self._writing:
             run_id = self._ids.setdefault(key, len(self._ids))
             if self._runs.get(run_id) != shared:
                 self._runs[run_id] = shared
                 self._connection.execute("DELETE FROM runs WHERE run_id = ?", [run_id])
-                self._connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?)", [run_id, *shared])
+                self._connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", [run_id, *shared])
             self._waiting[key] = [(run_id, *_values(row)) for row in rows]
             if sum(map(len, self._waiting.values())) >= BATCH_ROWS:
                 self._write()

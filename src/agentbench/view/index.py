@@ -39,7 +39,7 @@ LOCK_SEC = 1.0
 REREAD_FACTOR = 5
 """A growing run is read again after this many times the duration of the last reading."""
 
-SHOWN_META = ("run_id", "study_id", "suite", "variant", "model", "created_at")
+SHOWN_META = ("run_id", "study_id", "suite", "variant", "model", "created_at", "retry_of")
 
 Signature = tuple[int, ...]
 OnRows = Callable[[str, Path, Mapping[str, Json], Sequence[Row]], None]

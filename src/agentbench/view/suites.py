@@ -23,7 +23,7 @@ RESULTS_SEC = 3.0
 """Time for finding the kept results: a task is identified by the content of its files."""
 _RATES = """
 SELECT suite, task, variant, sum((passed AND counted)::int), sum(counted::int), count(*), avg(duration_sec)
-FROM attempts GROUP BY ALL ORDER BY ALL
+FROM attempts WHERE retry_of IS NULL GROUP BY ALL ORDER BY ALL
 """
 
 Rates = Mapping[tuple[str, str], list[Json]]

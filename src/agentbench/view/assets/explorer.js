@@ -18,6 +18,8 @@ const OPERATORS = {
   "at most": (column, value) => `TRY_CAST(${column} AS DOUBLE) <= TRY_CAST(${value} AS DOUBLE)`,
   "is empty": (column) => `${column} IS NULL`,
 };
+/* The default filter: attempts that `ab retry` repeated in a new run did not pass before, so they would bias a rate. */
+const NO_RETRIES = { column: "retry_of", how: "is empty", value: "" };
 const LINKED = ["run_key", "attempt_id"]; /* always asked for, so that a row can lead to its attempt */
 const quoted = (text) => "'" + String(text).replaceAll("'", "''") + "'";
 
@@ -43,13 +45,12 @@ function statement(ask, columns) {
 /* A question from an address, and the address of a question. */
 function readAsk(query) {
   const text = (name, fallback) => (query[name] === undefined ? fallback : query[name]);
-  let where = [];
+  let where = [{ ...NO_RETRIES }];
   try {
-    where = JSON.parse(query.where || "[]").map((filter) => ({
-      column: String(filter.column),
-      how: String(filter.how),
-      value: String(filter.value),
-    }));
+    const given = query.where && JSON.parse(query.where);
+    if (given) {
+      where = given.map((filter) => ({ column: String(filter.column), how: String(filter.how), value: String(filter.value) }));
+    }
   } catch {
     /* the address was edited by hand */
   }
@@ -70,7 +71,7 @@ function askAddress(ask) {
     pivot: ask.pivot,
     measure: ask.measure === "rate" ? "" : ask.measure,
     columns: ask.columns.join(",") === SHOWN.join(",") ? "" : ask.columns.join(","),
-    where: ask.where.length ? JSON.stringify(ask.where) : "",
+    where: JSON.stringify(ask.where) === JSON.stringify([NO_RETRIES]) ? "" : JSON.stringify(ask.where),
     sort: ask.sort,
     down: ask.down ? "1" : "",
     sql: ask.sql,
@@ -183,7 +184,7 @@ function explorerView(columns, exports, ask, still) {
       "div",
       { class: "row" },
       h("h1", {}, "Data explorer"),
-      h("span", { class: "sub" }, "Every final attempt of every run. The address keeps the question; share it or bookmark it."),
+      h("span", { class: "sub" }, "Every final attempt of every run, without retries in new runs (filter retry_of). The address keeps the question."),
     ),
     h("section", { class: "card noprint" }, h("div", { class: "body stack" }, controls, filterRows(names, ask, change), sqlBox)),
     picker,

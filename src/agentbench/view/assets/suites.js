@@ -132,7 +132,7 @@ function taskDetails(task) {
 }
 /* The address of the attempts with these values in the explorer. */
 function attemptsOf(values) {
-  const where = Object.entries(values).map(([column, value]) => ({ column, how: "is", value }));
+  const where = [...Object.entries(values).map(([column, value]) => ({ column, how: "is", value })), NO_RETRIES];
   return "#/explorer?group=&where=" + encodeURIComponent(JSON.stringify(where));
 }
 function validationWords(validation) {
