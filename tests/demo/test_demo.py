@@ -52,7 +52,7 @@ def test_demo_separates_honest_agents_from_the_cheater(
     assert "PROVISIONAL" not in done.stdout
     assert "exact test is not" not in done.stdout
     assert done.stdout.count("VERIFIED") == len(PASSED)
-    (page,) = tmp_path.glob("artifacts/runs/*__demo-report/index.html")
+    (page,) = tmp_path.glob("artifacts/runs/*__reference__none/report/index.html")
     assert page.relative_to(tmp_path).as_posix() in done.stdout
     passed: dict[str, set[str]] = {name: set() for name in PASSED}
     attempts: Counter[str] = Counter()

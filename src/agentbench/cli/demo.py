@@ -97,7 +97,7 @@ def _run_demo(workers: int, sandbox: str, out: Path) -> tuple[StudyResult | None
         click.echo(f"  {b} (B) with {a} (A)")
         _compare(runs[a], runs[b])
     _title("7. HTML report, opens in a browser without network.")
-    click.echo(f"  {_page(result.runs, runs['partial'], runs['reference'], out)}")
+    click.echo(f"  {_page(result.runs, runs['partial'], runs['reference'])}")
     cheated = any(record.result.passed for record in records if record.variant == "cheater")
     click.echo(f"\nDetails: {called_as()} show {shell_quoted(runs['cheater'])} --task toy-median")
     return result, int(cheated or not ok)
@@ -177,15 +177,15 @@ def _compare(a: Path, b: Path) -> None:
     click.echo(f"    Details: {called_as()} report paired {shell_quoted(a)} {shell_quoted(b)}")
 
 
-def _page(runs: Sequence[Path], a: Path, b: Path, out: Path) -> Path:
-    """Write the HTML report of all runs and a comparison."""
+def _page(runs: Sequence[Path], a: Path, b: Path) -> Path:
+    """Write the HTML report of all runs and a comparison into B's folder: in `--out` it would lie among the runs."""
+    from agentbench.record.naming import PAGES
     from agentbench.reports.html.page import write_page
     from agentbench.reports.paired import compare_sides
     from agentbench.reports.sources import open_run, open_sides
 
     comparison = compare_sides(*open_sides(str(a), str(b)))
-    folder = out / f"{Path(a).name.split('__')[0]}__demo-report"
-    return write_page(folder, [open_run(path) for path in runs], comparison=comparison)
+    return write_page(Path(b) / PAGES, [open_run(path) for path in runs], comparison=comparison)
 
 
 def _verify(runs: Sequence[Path]) -> bool:
