@@ -159,7 +159,7 @@ def test_csv_has_cost_quartiles_and_comparisons(ab: Ab, study: Path) -> None:
     ]
     assert (comparisons[0]["difference"], comparisons[0]["interval"]) == ("0.75", "Student's t over tasks")
     deviations = {row["deviations"] for row in (*rates, *comparisons, *rows(study / "audit.csv"))}
-    assert deviations == {"4 tasks have no task.lock.json"}
+    assert deviations == {"4 tasks have no task.lock.json (write it with ab task lock)"}
 
 
 @pytest.mark.req("L-07")

@@ -18,7 +18,7 @@ __all__ = ["ab", "shared_state"]
 pytestmark = [pytest.mark.end_to_end, pytest.mark.req("L-06")]
 
 SEED = "used base seed 7; the protocol specifies 20260307"
-UNLOCKED = "1 task has no task.lock.json"
+UNLOCKED = "1 task has no task.lock.json (write it with ab task lock)"
 
 
 @pytest.fixture

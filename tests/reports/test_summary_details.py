@@ -95,7 +95,7 @@ def test_caps_artifacts_and_deviations_are_listed(tmp_path: Path) -> None:
         "`image`: `sha256:img`",
         "agent parameter `temperature`: `0.2 (variant)`",
         "agent phase 900 s, one command 120 s: 2 attempts",
-        "2 tasks have no task.lock.json",
+        "2 tasks have no task.lock.json (write it with ab task lock)",
     ):
         assert part in text, part
 

@@ -13,6 +13,7 @@ from agentbench.reports.sources import Run, Side
 from agentbench.statistics.comparability import Identity, seed_deviations
 
 _NO_LOCK = "no task.lock.json"
+_LOCK_REMEDY = " (write it with ab task lock)"
 _SELECTED = "tasks of the suite, selected by "
 
 
@@ -36,7 +37,7 @@ def makes_provisional(deviations: Iterable[str]) -> bool:
 
     A missing lock only means that a later run may differ. Tasks selected by their properties are a smaller suite.
     """
-    return any(not text.endswith(_NO_LOCK) and _SELECTED not in text for text in deviations)
+    return any(not text.removesuffix(_LOCK_REMEDY).endswith(_NO_LOCK) and _SELECTED not in text for text in deviations)
 
 
 def selection_deviations(meta: Mapping[str, Json]) -> tuple[str, ...]:
@@ -85,5 +86,5 @@ def _other_deviations(run: Run, provenance: Provenance) -> tuple[str, ...]:
         )
     unlocked = sum(origin.locked is False for origin in origins)
     if unlocked:
-        deviations.append(f"{plural(unlocked, 'task')} {'has' if unlocked == 1 else 'have'} {_NO_LOCK}")
+        deviations.append(f"{plural(unlocked, 'task')} {'has' if unlocked == 1 else 'have'} {_NO_LOCK}{_LOCK_REMEDY}")
     return tuple(deviations)
