@@ -15,11 +15,13 @@ from agentbench.core.reasons import Outcome, RunStatus
 from agentbench.exchange.imported_run import safe_id, write_imported_run
 from agentbench.exchange.registry import find_exporter, find_importer
 from agentbench.exchange.source_run import open_source
+from agentbench.record.bundle import write_bundle
 from agentbench.reports.card import attempt_card
 from agentbench.reports.run_audit import audit_run
 from agentbench.reports.sources import Run, open_run
 from agentbench.reports.summary import decision, summarise
 from tests.exchange.sample_runs import HOSTILE, sample_run
+from tests.reports.runs import record, run_dir
 
 pytestmark = pytest.mark.component
 
@@ -147,6 +149,15 @@ def test_unknown_file_lists_the_formats(tmp_path: Path) -> None:
         find_importer(tmp_path / "a.txt")
     with pytest.raises(InputError, match="does not exist"):
         find_importer(tmp_path / "missing.eval")
+
+
+def test_run_and_its_bundle_are_not_imported(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("x")])
+    write_bundle(run, tmp_path / "run.tar.zst")
+    for path, message in ((run, "is a run directory already"), (tmp_path / "run.tar.zst", "is a bundle of a run")):
+        with pytest.raises(InputError, match=message) as error:
+            find_importer(path)
+        assert error.value.remedy == f"read it with `ab show {path}`"
 
 
 def test_different_ids_stay_different() -> None:

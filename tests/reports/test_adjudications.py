@@ -170,6 +170,7 @@ def test_help_lists_every_category() -> None:
 
 def test_list_shows_waiting_attempts(run: Path) -> None:
     assert "0 adjudicated (0 minutes), 1 to review" in adjudicate(run, "--list").output
+    assert json.loads(adjudicate(run, "--list", "--json").output)["review_reasons"] == {"01-a-1": ["needs review"]}
     adjudicate(run, "--attempt", "a", "--truth", "correct", "--minutes", 3)
     data = json.loads(adjudicate(run, "--list", "--json").output)
     assert data["waiting"] == []

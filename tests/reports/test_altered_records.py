@@ -210,6 +210,21 @@ def test_only_attempt_left_does_not_hide_that_others_were_removed(tmp_path: Path
     assert ab("show", run).startswith("ALTERED: attempts.jsonl lacks the sealed record of attempt 01-b-1")
 
 
+def test_missing_records_are_named_with_the_command_that_explains_them(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail")])
+    other = run_dir(tmp_path / "other", [record("a"), record("b")])
+    (run / "attempts.jsonl").unlink()
+    lacks = "attempts.jsonl lacks the sealed record of attempt 01-a-1"
+    for command in ("show", "report summary"):
+        first = ab(*command.split(), run).splitlines()[0].removeprefix("# ")
+        assert first.startswith(f"ALTERED: {lacks} (and 1 more), see `ab verify`."), command
+    for command in ("report paired", "report compare"):
+        error = CliRunner().invoke(root, [*command.split(), str(run), str(other)]).exception
+        assert isinstance(error, InputError), command
+        assert lacks in error.message
+        assert "ab verify" in error.remedy
+
+
 def test_edited_run_json_is_marked(tmp_path: Path) -> None:
     run = whole_run(tmp_path / "runs")
     meta = json.loads((run / "run.json").read_bytes())

@@ -49,6 +49,16 @@ def test_attempts_of_a_retry_name_the_run_that_they_repeat(tmp_path: Path) -> No
     assert "repeats attempts" not in alone.stderr
 
 
+def test_missing_records_are_reported_and_the_other_runs_queried(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    run, other = run_dir(tmp_path / "run", [record("x")]), run_dir(tmp_path / "other", [record("y")])
+    (run / "attempts.jsonl").unlink()
+    for runs, rows in (((run, other), "y\n"), ((run,), "")):
+        answer = query("select task_id from attempts", *runs, "--format", "csv")
+        assert answer.stdout == f"task_id\n{rows}"
+        assert "ALTERED: attempts.jsonl lacks the sealed record of attempt 01-x-1, see `ab verify`" in answer.stderr
+
+
 def test_events_are_a_table(tmp_path: Path) -> None:
     run = whole_run(tmp_path / "runs")
     data = json.loads(query("select type, count(*) n from events group by type", run, "--json").output)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from agentbench.record.schema import AttemptRecord
     from agentbench.reports.sources import Run
 
+MAX_LISTED = 200
+"""Attempts to review that are listed, because their logs are read for the reasons."""
+
 EPILOG = """\b
 Examples:
   ab adjudicate RUN --attempt 01J… --truth correct --minutes 6
@@ -127,15 +130,18 @@ def _list(run: Run, *, as_json: bool) -> None:
     import json
 
     from agentbench.reports.adjudications import read_adjudications
+    from agentbench.reports.card import review_lines
     from agentbench.reports.escape import columns, plain
 
     adjudications = read_adjudications(run.path)
     adjudicated = {adjudication.attempt_id for adjudication in adjudications}
     waiting = [row for row in run.rows if row.needs_review and row.attempt_id not in adjudicated]
+    reasons = {record.attempt_id: list(review_lines(record, run.path)) for record in run.records(waiting[:MAX_LISTED])}
     if as_json:
         document = {
             "adjudications": [adjudication.model_dump(mode="json") for adjudication in adjudications],
             "waiting": [row.attempt_id for row in waiting],
+            "review_reasons": reasons,
         }
         click.echo(json.dumps(document, indent=2))
         return
@@ -149,11 +155,28 @@ def _list(run: Run, *, as_json: bool) -> None:
             plain(", ".join(adjudication.categories or (adjudication.category,)), 80),
             plain(adjudication.reviewer, 40),
             adjudication.attempt_id,
+            "",
         )
         for adjudication in adjudications
     ]
     table += [
-        (plain(row.task, 60), "to review", str(row.reason or "passed"), "", row.attempt_id) for row in waiting[:200]
+        (
+            plain(row.task, 60),
+            "to review",
+            str(row.reason or "passed"),
+            "",
+            row.attempt_id,
+            _why(reasons[row.attempt_id]),
+        )
+        for row in waiting[:MAX_LISTED]
     ]
     for line in columns(table, "  "):
         click.echo(line)
+    if len(waiting) > MAX_LISTED:
+        click.echo(f"  … and {len(waiting) - MAX_LISTED} more to review")
+
+
+def _why(reasons: list[str]) -> str:
+    from agentbench.reports.escape import plain
+
+    return plain("; ".join(reasons), 300)

@@ -15,6 +15,7 @@ import click
 from agentbench.cli.stopping import CANNOT_DECIDE, running_rule
 from agentbench.core.errors import AgentBenchError
 from agentbench.core.reasons import RunStatus
+from agentbench.execution.models import read_prices
 from agentbench.execution.plan import PlanRow
 from agentbench.execution.study import planned_meta
 from agentbench.record.run_directory import RunDirectory
@@ -72,6 +73,8 @@ class Estimate:
     unit: str
     cost_cap: float
     """Maximum cost that the caps allow."""
+    cap_unit: str
+    """Unit of the price table of this run; earlier runs may have used another."""
     seconds: float | None
     detectable: float | None
     assumptions: str
@@ -89,6 +92,7 @@ class Estimate:
                 "expected_cost": self.cost,
                 "cost_unit": self.unit,
                 "cost_cap": self.cost_cap,
+                "cost_cap_unit": self.cap_unit,
                 "expected_sec": self.seconds,
                 "minimum_detectable_effect": self.detectable,
                 "assumptions": self.assumptions,
@@ -107,7 +111,7 @@ class Estimate:
         return "\n".join(
             (
                 f"{plural(self.attempts, 'attempt')}: {' × '.join(factors)}",
-                f"  expected cost              {cost} ({basis}), maximum {self.cost_cap:g}",
+                f"  expected cost              {cost} ({basis}), maximum {self.cost_cap:g} {self.cap_unit}",
                 f"  expected time              {time} with {plural(self.workers, 'worker')}",
                 f"  minimum detectable effect  {effect} ({self.assumptions})",
                 *(self.stopping.lines() if self.stopping else ()),
@@ -142,6 +146,7 @@ def estimate(rows: Sequence[PlanRow], request: RunRequest) -> Estimate:
         cost=sum(cost for cost, _ in known) * scale if known else None,
         unit=past[-1].cost.unit if past else "usd",
         cost_cap=_cost_cap(rows, request),
+        cap_unit=read_prices(Path(request.prices) if request.prices else None).unit,
         seconds=sum(time for _, time in known) * scale / request.workers if known else None,
         detectable=detectable,
         assumptions=assumptions,

@@ -14,8 +14,11 @@ from typing import Protocol
 
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.errors import InputError
+from agentbench.core.text import shell_quoted
 from agentbench.exchange.imported_result import ImportedLog
 from agentbench.exchange.source_run import SourceRun
+from agentbench.record.bundle import is_bundle
+from agentbench.record.naming import RUN_JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,4 +159,10 @@ def find_importer(path: Path, name: str | None = None) -> ResultImporter:
         if importer.detects(path):
             return importer
     listed = "; ".join(f"{importer.name}: {importer.description}" for importer in known.values())
+    if path.is_file() and is_bundle(path):
+        raise InputError(
+            f"{path} is a bundle of a run, which needs no import", remedy=f"read it with `ab show {shell_quoted(path)}`"
+        )
+    if (path / RUN_JSON).is_file():
+        raise InputError(f"{path} is a run directory already", remedy=f"read it with `ab show {shell_quoted(path)}`")
     raise InputError(f"{path}: unknown format", remedy=f"choose one with --format ({listed})")

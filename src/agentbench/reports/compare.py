@@ -16,7 +16,7 @@ from agentbench.reports.escape import code, csv_text, markdown_table, plain
 from agentbench.reports.number_format import amount, percent, plural, points, probability, share_interval, total
 from agentbench.reports.provenance import Provenance, read_provenance
 from agentbench.reports.sequential_text import unadjusted_deviation
-from agentbench.reports.sources import Side, results_of
+from agentbench.reports.sources import Side, refuse_without_results, results_of
 from agentbench.reports.summary import interval_json, proportion_json, seals_json
 from agentbench.statistics.comparability import (
     DIFFERENT_SEEDS,
@@ -144,9 +144,7 @@ def _refuse(sides: Sequence[Side]) -> None:
         raise InputError(f"expected {MIN_METHODS} to {MAX_METHODS} methods, got {len(sides)}")
     seen: set[tuple[str, ...]] = set()
     for side in sides:
-        if not side.trials:
-            msg = f"{side.origin} has no finished attempts"
-            raise InputError(msg, remedy="continue it with `ab run --resume`, or choose another run")
+        refuse_without_results(side)
         if results_of(side) in seen:
             raise InputError(f"{side.origin} is given twice: a run cannot be compared with itself")
         seen.add(results_of(side))

@@ -35,7 +35,7 @@ from agentbench.reports.sequential_text import (
     stopping_lines,
     unadjusted_deviation,
 )
-from agentbench.reports.sources import Side
+from agentbench.reports.sources import Side, refuse_without_results
 from agentbench.reports.stopping import StoppedComparison, stopped_comparison
 from agentbench.reports.summary import interval_json, seals_json
 from agentbench.statistics.comparability import Comparability, compare_identities, join_names
@@ -163,9 +163,7 @@ def compare_sides(
         InputError: no task can be compared, or contracts differ and `across_versions` is not set.
     """
     for side in (a, b):
-        if not side.trials:
-            msg = f"{side.origin} has no finished attempts"
-            raise InputError(msg, remedy="continue it with `ab run --resume`, or choose another run")
+        refuse_without_results(side)
     comparability = compare_identities(a.identities, b.identities)
     if comparability.across_versions and not across_versions:
         tasks = comparability.across_versions

@@ -128,7 +128,7 @@ def _repeated(metas: Mapping[Path, Mapping[str, Json]]) -> tuple[tuple[str, str]
 
 def _views(metas: Mapping[Path, Mapping[str, Json]], altered: Sequence[AlteredRecord]) -> list[str]:
     runs = list(metas)
-    records = _files([run / ATTEMPTS for run in runs])
+    records = _files([path for run in runs if (path := run / ATTEMPTS).exists()])
     logs = _globs(runs)
     columns = [f"CAST(json->>'$.{name}' AS {kind}) AS {name}" for name, kind in _ATTEMPT_COLUMNS.items()]
     columns += [f"CAST(json->>'{path}' AS {kind}) AS {name}" for name, (path, kind) in _ATTEMPT_PATHS.items()]
@@ -158,7 +158,8 @@ def _views(metas: Mapping[Path, Mapping[str, Json]], altered: Sequence[AlteredRe
 
 
 def _files(paths: Sequence[Path]) -> str:
-    return "[" + ", ".join(_quoted(_literal(path)) for path in paths) + "]"
+    """List files. Without any, /dev/null keeps the view valid."""
+    return "[" + ", ".join(_quoted(_literal(path)) for path in paths or [Path("/dev/null")]) + "]"
 
 
 def _globs(runs: Sequence[Path]) -> str:

@@ -296,6 +296,8 @@ def read_records(folder: Path, rows: Sequence[Row]) -> Iterator[AttemptRecord]:
         InputError: a record changed since its row was read, or cannot be parsed in full.
     """
     path = folder / ATTEMPTS
+    if not rows:  # as in `read_rows`, the file may be missing
+        return
     try:
         with open_regular(path) as file:
             for row in rows:

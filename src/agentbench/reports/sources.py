@@ -254,6 +254,19 @@ def refuse_same_results(a: Side, b: Side) -> None:
         raise InputError(msg, remedy="give two different runs")
 
 
+def refuse_without_results(side: Side) -> None:
+    """
+    Raises:
+        InputError: the side has no finished attempts, or its records were removed.
+    """
+    if side.trials:
+        return
+    if side.run is not None and side.run.altered:
+        raise InputError(f"{side.origin} has no results: {side.run.altered[0]}", remedy=VERIFY)
+    msg = f"{side.origin} has no finished attempts"
+    raise InputError(msg, remedy="continue it with `ab run --resume`, or choose another run")
+
+
 def results_of(side: Side) -> tuple[str, ...]:
     """Identify the results of a side. A copy of a run is the same run."""
     if side.run is not None:
