@@ -91,6 +91,11 @@ def test_command_agent_without_a_command_is_an_input_error(tmp_path: Path, comma
     assert "--agent-command" in caught.value.remedy
 
 
+def test_command_with_a_syntax_error_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not valid shell syntax"):
+        make_agent("command", setup(tmp_path, command="echo 'x"))
+
+
 @pytest.mark.req("R-10")
 @pytest.mark.parametrize(
     "error,code",

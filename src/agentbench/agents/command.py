@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from agentbench.agents.base import AgentExit, AgentSetup, program_exit
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability
+from agentbench.core.text import printable
 from agentbench.sandbox.protocol import Mount
+from agentbench.sandbox.shell_syntax import syntax_error
 from agentbench.tools.program_run import AgentProgram
 from agentbench.tools.session import Session
 
@@ -64,6 +66,9 @@ def make(setup: AgentSetup) -> CommandAgent:
         raise InputError("agent 'command' needs a command line", remedy="set it with --agent-command 'sh solve.sh'")
     if "\0" in setup.command:
         raise InputError("--agent-command contains a NUL character")
+    if problem := syntax_error(setup.command):
+        msg = f"the command of the agent is not valid shell syntax: {printable(problem)}"
+        raise InputError(msg, remedy="check quotes and brackets of --agent-command or of the variant's `command`")
     has_files, has_model = setup.files is not None, setup.model is not None
     return CommandAgent(setup.command, has_files=has_files, has_model=has_model, env=setup.env)
 

@@ -121,3 +121,17 @@ def test_parts_of_an_f_string_are_one_demand() -> None:
         "assert f'Cannot read {name} as text' in captured.err\n", "warn(f'Cannot read {name} as text')\n"
     )
     assert demand.wanted == "'Cannot read ' and ' as text'"
+    assert demand.suggestion == "`'Cannot read … as text' in captured.err` holds."
+
+
+@pytest.mark.parametrize(
+    "text,sentence",
+    [
+        ("--allow-unicode", "There is a command line option '--allow-unicode'."),
+        ("- allow", "The value '- allow' is supported."),
+        ("unsigned-long", "The value 'unsigned-long' is supported."),
+    ],
+)
+def test_text_that_a_test_only_uses_gets_a_whole_sentence(text: str, sentence: str) -> None:
+    (demand,) = demands(f"run({text!r})\n", f"ACCEPTED = [{text!r}]\n")
+    assert demand.suggestion == sentence

@@ -8,6 +8,7 @@ mention it. A solution that follows the statement can then fail, so a person mus
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -181,7 +182,19 @@ def _used_constants(path: str, function: ast.AST, added: _Constants, known: Know
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in added.texts:
             wanted = repr(node.value[:_SHOWN])
             if not _is_known(node.value, added, known):
-                yield Demand("value", wanted, f"{path}:{node.lineno}", f"a sentence that says what {wanted} is for.")
+                yield Demand("value", wanted, f"{path}:{node.lineno}", _support_sentence(wanted))
+
+
+_OPTION = re.compile(r"'--?\w[\w-]*'")
+
+
+def _support_sentence(wanted: str) -> str:
+    """Return a sentence about a text of which only the use is known."""
+    return (
+        f"There is a command line option {wanted}."
+        if _OPTION.fullmatch(wanted)
+        else f"The value {wanted} is supported."
+    )
 
 
 def _is_known(text: str, added: _Constants, known: KnownTexts) -> bool:
@@ -212,8 +225,17 @@ def _called(node: ast.Call) -> str:
 
 
 def _shown(node: ast.AST) -> str:
-    text = " ".join(ast.unparse(node).split())
+    """Return an expression in one line. Values in f-strings are left out: they are variables of the test."""
+    text = " ".join(ast.unparse(_PlainTexts().visit(copy.deepcopy(node))).split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+class _PlainTexts(ast.NodeTransformer):
+    """Replaces f-strings by texts with `…` in place of each value."""
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Constant:
+        parts = [str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values]
+        return ast.Constant("".join(parts))
 
 
 # --- constants ------------------------------------------------------------------------------------------------------
