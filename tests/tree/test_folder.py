@@ -170,6 +170,33 @@ def test_setuid_hardlinks_and_sparse_files_are_plain_files(root: Path) -> None:
     assert entries[b"sparse"].size == 3_000_000
 
 
+@pytest.mark.parametrize("quick", [False, True])
+def test_file_with_many_hard_links_is_read_once(root: Path, monkeypatch: pytest.MonkeyPatch, quick: bool) -> None:
+    (root / "links").mkdir()
+    (root / "links" / "0").write_bytes(b"a" * 1000)
+    for number in range(1, 20):
+        os.link(root / "links" / "0", root / "links" / str(number))
+    wait_for_clock()
+    sizes: list[int] = []
+    read = os.read
+
+    def counting(fd: int, size: int) -> bytes:
+        data = read(fd, size)
+        sizes.append(len(data))
+        return data
+
+    with FolderTree.at(root / "links") as tree:
+        for content in (b"a" * 1000, b"b" * 1000):
+            (root / "links" / "7").write_bytes(content)
+            wait_for_clock()
+            sizes.clear()
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "read", counting)
+                entries = list(tree.quick_entries() if quick else tree.entries())
+            assert {entry.sha256 for entry in entries} == {hashlib.sha256(content).hexdigest()}
+            assert (len(entries), sum(sizes)) == (20, 1000)
+
+
 def test_sparse_file_counts_by_its_apparent_size(root: Path) -> None:
     with (root / "sparse").open("wb") as file:
         file.truncate(1 << 42)

@@ -31,6 +31,8 @@ NOTHING_CHANGED = -1
 
 _Read = tuple[tuple[int, ...], Entry]
 """An entry, and the inode, size, change time and mode of the file when it was read."""
+_Linked = dict[tuple[int, ...], str]
+"""Digests of files with several hard links that a listing has read, by the same key. Every other link is not read again."""
 
 
 class FolderTree:
@@ -100,6 +102,7 @@ class FolderTree:
         """
         self.problems.clear()
         budget = Budget(self._limits)
+        linked: _Linked = {}
         shortcut: Shortcut = NoShortcut()
         if self._known is not None and self._changed_fd is not None:
             shortcut = LowerLayers(self._known, self._changed_fd)
@@ -111,9 +114,9 @@ class FolderTree:
                 else:
                     read_now = self._read_now
                     entry = (
-                        self._entry_of(visit, budget)
+                        self._entry_of(visit, budget, linked)
                         if read_now is None
-                        else self._quick_entry_of(visit, budget, read_now)
+                        else self._quick_entry_of(visit, budget, linked, read_now)
                     )
                     if entry is not None:
                         yield entry
@@ -153,7 +156,7 @@ class FolderTree:
             info = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
                 raise IsADirectoryError(errno.EISDIR, "is a folder", path)
-            return self._entry_of(Visit(path, name, parent, _kind(info.st_mode)), budget)
+            return self._entry_of(Visit(path, name, parent, _kind(info.st_mode)), budget, {})
         except FileNotFoundError:
             return None
         finally:
@@ -209,26 +212,28 @@ class FolderTree:
                 raise NotADirectoryError(errno.ENOTDIR, "goes through a symlink", path) from error
             raise
 
-    def _quick_entry_of(self, visit: Visit, budget: Budget, read_now: dict[bytes, _Read]) -> Entry | None:
+    def _quick_entry_of(
+        self, visit: Visit, budget: Budget, linked: _Linked, read_now: dict[bytes, _Read]
+    ) -> Entry | None:
         """Return the entry of a visit, from the last quick listing if the file did not change since."""
         now_ns = time.time_ns()
         try:
             info = os.stat(visit.name, dir_fd=visit.parent, follow_symlinks=False)
         except OSError:
-            return self._entry_of(visit, budget)
-        key = (info.st_dev, info.st_ino, info.st_size, info.st_ctime_ns, info.st_mode)
+            return self._entry_of(visit, budget, linked)
+        key = _key(info)
         known = self._digests.get(visit.path)
         if known is not None and known[0] == key:
             budget.content(info.st_size)
             read_now[visit.path] = known
             return known[1]
-        entry = self._entry_of(visit, budget)
+        entry = self._entry_of(visit, budget, linked)
         # A file that changed just now may change again without a new change time.
         if entry is not None and entry.size == info.st_size and info.st_ctime_ns < now_ns - _CLOCK_SLACK_NS:
             read_now[visit.path] = (key, entry)
         return entry
 
-    def _entry_of(self, visit: Visit, budget: Budget) -> Entry | None:
+    def _entry_of(self, visit: Visit, budget: Budget, linked: _Linked) -> Entry | None:
         """Return the entry of a visit, or None if it vanished meanwhile."""
         try:
             if visit.kind is Kind.SYMLINK:
@@ -236,7 +241,7 @@ class FolderTree:
                 return Entry(visit.path, Kind.SYMLINK, False, len(target), hashlib.sha256(target).hexdigest())
             if visit.kind is Kind.SPECIAL:
                 return Entry(visit.path, Kind.SPECIAL, False, 0, "")
-            return _hash(visit, budget)
+            return _hash(visit, budget, linked)
         except OSError as error:
             if error.errno in _REFUSED:
                 self.problems[visit.path] = f"cannot be read: {error.strerror}"
@@ -252,13 +257,21 @@ def _kind(mode: int) -> Kind:
     return Kind.SYMLINK if stat.S_ISLNK(mode) else Kind.SPECIAL
 
 
-def _hash(visit: Visit, budget: Budget) -> Entry:
+def _key(info: os.stat_result) -> tuple[int, ...]:
+    return info.st_dev, info.st_ino, info.st_size, info.st_ctime_ns, info.st_mode
+
+
+def _hash(visit: Visit, budget: Budget, linked: _Linked) -> Entry:
+    now_ns = time.time_ns()
     fd = os.open(visit.name, FILE, dir_fd=visit.parent)
     try:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
             return Entry(visit.path, Kind.SPECIAL, False, 0, "")
         budget.content(info.st_size)
+        executable = bool(info.st_mode & stat.S_IXUSR)
+        if info.st_nlink > 1 and (known := linked.get(_key(info))) is not None:
+            return Entry(visit.path, Kind.FILE, executable, info.st_size, known)
         state = hashlib.sha256()
         size = 0
         while chunk := os.read(fd, min(_CHUNK, info.st_size + 1)):
@@ -266,7 +279,11 @@ def _hash(visit: Visit, budget: Budget) -> Entry:
             if size > info.st_size:
                 budget.content(len(chunk))  # the file grows while being read
             state.update(chunk)
-        return Entry(visit.path, Kind.FILE, bool(info.st_mode & stat.S_IXUSR), size, state.hexdigest())
+        digest = state.hexdigest()
+        # A file that changed just now may change again without a new change time.
+        if info.st_nlink > 1 and size == info.st_size and info.st_ctime_ns < now_ns - _CLOCK_SLACK_NS:
+            linked[_key(info)] = digest
+        return Entry(visit.path, Kind.FILE, executable, size, digest)
     finally:
         os.close(fd)
 
