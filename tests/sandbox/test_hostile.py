@@ -283,7 +283,9 @@ class TestEscapes:
     def test_mount_table_does_not_reveal_host_paths(self, backend: Backend, sh: Run, state: Path) -> None:
         table = sh("cat /proc/self/mountinfo /proc/self/mounts").stdout.kept.decode()
         assert "lowerdir" in table
-        revealing = [line for line in table.splitlines() if str(state) in line]
+        file_system = next(folder for folder in state.parents if folder.is_mount())
+        # The table has paths below the root of their file system.
+        revealing = [line for line in table.splitlines() if f"/{state.relative_to(file_system)}" in line]
         # A docker engine shows the source of a bind; the only one is the empty folder that held the server's socket.
         assert [line.split()[4] for line in revealing] == (["/opt/agentbench/link"] if backend.name == "docker" else [])
 
