@@ -231,4 +231,7 @@ def test_lost_cluster_ends_the_run_with_a_clear_message(
     assert "is gone" in errors(ab)
     assert "ab run --resume" in errors(ab)
     assert "Traceback" not in errors(ab)
-    assert [record.result.failure_reason for record in records(run)] == ["INTERRUPTED"]
+    made = records(run)
+    assert [record.result.failure_reason for record in made if record.final] == ["INTERRUPTED"]
+    # The node may be seen as lost before the cluster is: then the attempt was to be made elsewhere.
+    assert {record.result.failure_reason for record in made if not record.final} <= {"SANDBOX_ERROR"}
