@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +74,7 @@ def command(
 ) -> None:
     """Record whether the patch of an attempt is correct."""
     from agentbench.core.errors import InputError
+    from agentbench.core.user_name import user_name
     from agentbench.reports.adjudications import Finding, Truth, adjudicate
     from agentbench.reports.sources import open_run
 
@@ -89,7 +89,7 @@ def command(
     if alteration := opened.alteration(record.attempt_id):
         msg = f"the record of {record.task_id}, repeat {record.repeat} was altered: {alteration}"
         raise InputError(msg, remedy="run `ab verify` to see what was changed")
-    name = reviewer or _user()
+    name = reviewer or user_name()
     adjudication = adjudicate(opened.path, record, Finding(Truth(truth), name, minutes, categories, note))
     if as_json:
         click.echo(adjudication.model_dump_json(indent=2))
@@ -100,13 +100,6 @@ def command(
     named = f", {', '.join(adjudication.categories)}" if adjudication.categories else ""
     attempt = f"{record.task_id}, repeat {record.repeat} ({verdict})"
     click.echo(plain(f"{adjudication.truth}: {attempt}{named}, {minutes:g} minutes by {name}", 1000))
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return "unknown"
 
 
 def _select(run: Run, wanted: str) -> AttemptRecord:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -77,6 +76,7 @@ def decide(
     run: Path, decision: Literal["continue", "stop"] | None, reason: str, question: str | None, name: str | None
 ) -> None:
     """Answer a pending question. Only the first answer counts."""
+    from agentbench.core.user_name import user_name
     from agentbench.execution.operator import write_answer
 
     if decision is None:
@@ -84,7 +84,7 @@ def decide(
     if not reason.strip():
         raise click.UsageError("--reason must not be empty.")
     pending = _pending_question(run, question)
-    write_answer(run, pending, decision, name or getpass.getuser(), reason.strip())
+    write_answer(run, pending, decision, name or user_name(), reason.strip())
     click.echo(f"{decision}: {pending.task_id} · {pending.variant} ({pending.id})")
 
 

@@ -239,7 +239,7 @@ def repair(reason: str, who: str | None, vault: Path | None) -> None:
     """Set a damaged access log aside and start a new one, which says so. Nothing can be read or destroyed before."""
     from agentbench.cli.settings import runs_folder
     from agentbench.core.errors import InputError
-    from agentbench.execution.evidence import user_name
+    from agentbench.core.user_name import user_name
     from agentbench.vault.access_log import LOG
     from agentbench.vault.access_log import repair as repair_log
     from agentbench.vault.store import store_folder
@@ -263,7 +263,7 @@ def open_originals(run: Path, action: Action, key: Path | None) -> OriginalsRead
 
 
 def _access(action: Action, who: str | None, reason: str) -> Access:
-    from agentbench.execution.evidence import user_name
+    from agentbench.core.user_name import user_name
     from agentbench.execution.originals import Access
 
     return Access(action, user_name() if who is None else who, reason)

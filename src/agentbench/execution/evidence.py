@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
+from agentbench.core.user_name import user_name
 from agentbench.trace.originals import Discarded, EvidenceTerms, EvidenceText
 
 PASSPHRASE = "AB_VAULT_PASSPHRASE"
@@ -52,16 +53,6 @@ def sealed_run_key(meta: Mapping[str, Json]) -> str:
 
 
 NO_STORE = StoreOptions()
-
-
-def user_name() -> str:
-    """Return the name of the user, or the number of one without a name."""
-    import getpass  # noqa: PLC0415 - few runs have a store
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
 
 
 def create_store(options: StoreOptions, run_id: str) -> str:

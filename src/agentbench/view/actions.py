@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Mapping
 from typing import Literal
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, InputError
+from agentbench.core.user_name import user_name
 from agentbench.execution.operator import pending_questions, write_answer
 from agentbench.reports.adjudications import Finding, Truth, adjudicate, flagged_categories, read_adjudications
 from agentbench.reports.html.bounded import bounded
@@ -103,7 +103,7 @@ def decide(entry: Entry, given: Mapping[str, Json]) -> dict[str, Json]:
     wanted = _text(given, "question")
     for question in pending_questions(entry.path):
         if question.id == wanted:
-            write_answer(entry.path, question, chosen, user(), reason)
+            write_answer(entry.path, question, chosen, user_name(), reason)
             return {"done": f"{chosen}: {question.task_id} · {question.variant}"}
     raise InputError("the question is no longer pending")
 
@@ -125,16 +125,9 @@ def record_adjudication(entry: Entry, pages: RunPages, given: Mapping[str, Json]
         raise InputError("minutes: expected a number from 0 to 100000")
     if not isinstance(chosen, list) or not all(isinstance(name, str) for name in chosen):
         raise InputError("categories: expected a list of ids")
-    finding = Finding(Truth(truth), user(), float(minutes), tuple(map(str, chosen)), _text(given, "note"))
+    finding = Finding(Truth(truth), user_name(), float(minutes), tuple(map(str, chosen)), _text(given, "note"))
     adjudication = adjudicate(run.path, record, finding)
     return {"done": f"{adjudication.truth}: {record.task_id}", "adjudication": adjudication.model_dump(mode="json")}
-
-
-def user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return "unknown"
 
 
 def _text(given: Mapping[str, Json], name: str) -> str:
