@@ -32,8 +32,8 @@ from agentbench.execution.cluster import executor
 from agentbench.execution.cluster.node import Node, SentAttempt
 from agentbench.execution.cluster.ray_cluster import RayNode
 from agentbench.execution.config import CliChoices
+from agentbench.execution.open_study import start_study
 from agentbench.execution.request import RunRequest, plan_attempts
-from agentbench.execution.study import start_study
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.schema import AttemptRecord
 from agentbench.record.sealing import close_attempt

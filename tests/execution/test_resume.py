@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentbench.cli.replay import recorded_backend
-from agentbench.execution.study import study_records
+from agentbench.execution.open_study import study_records
 from agentbench.record.run_directory import RunDirectory
 from tests.execution.conftest import Ab, Interrupt
 from tests.execution.tasks import PATCH, make_suite

@@ -187,7 +187,7 @@ def _plan_and_run(tasks: Sequence[LoadedTask], request: RunRequest, on_event: On
 
 def _run_rows(rows: Sequence[PlanRow], request: RunRequest, on_event: OnEvent | None) -> RunResult:
     from agentbench.api.execute_study import execute_study  # noqa: PLC0415 - slow import
-    from agentbench.execution.study import start_study  # noqa: PLC0415
+    from agentbench.execution.open_study import start_study  # noqa: PLC0415
 
     with start_study(rows, request, EventObserver(on_event)) as study:
         return RunResult(execute_study(study).runs)

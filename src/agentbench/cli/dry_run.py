@@ -16,8 +16,8 @@ from agentbench.cli.stopping import CANNOT_DECIDE, running_rule
 from agentbench.core.errors import AgentBenchError
 from agentbench.core.reasons import RunStatus
 from agentbench.execution.models import read_prices
+from agentbench.execution.open_study import planned_meta
 from agentbench.execution.plan import PlanRow
-from agentbench.execution.study import planned_meta
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.number_format import plural

@@ -21,9 +21,10 @@ from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
 from agentbench.execution.config import CliChoices
 from agentbench.execution.executor import open_executor
+from agentbench.execution.open_study import check_study, planned_meta, resume_study, start_study
 from agentbench.execution.plan import PlanRow
 from agentbench.execution.request import RunRequest, plan_attempts, require_agents
-from agentbench.execution.study import Again, Study, StudyResult, check_study, planned_meta, resume_study, start_study
+from agentbench.execution.study import Again, Study, StudyResult
 from agentbench.record.run_directory import RunDirectory
 
 if TYPE_CHECKING:

@@ -47,8 +47,8 @@ def command(
     from agentbench.cli.launch import finish, resume_run, run_rows
     from agentbench.core.errors import InputError
     from agentbench.execution.request import plan_attempts, recorded_request, recorded_tasks, require_agents
+    from agentbench.execution.resumed_rows import rows_of
     from agentbench.execution.retry import RetryKind, link_to, require_attempts, retried_rows
-    from agentbench.execution.study import rows_of
     from agentbench.record.run_directory import RunDirectory
 
     conditions = parse(fail_on) if fail_on is not None else ()

@@ -114,8 +114,9 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
     from agentbench.cli.launch import resume_run
     from agentbench.core.errors import InputError
     from agentbench.core.reasons import TerminationCode
+    from agentbench.execution.open_study import HIGHER_CAP
     from agentbench.execution.request import recorded_request, recorded_tasks
-    from agentbench.execution.study import HIGHER_CAP, is_repeatable
+    from agentbench.execution.study import is_repeatable
     from agentbench.record.run_directory import RunDirectory
     from agentbench.record.run_state import run_state
 

@@ -16,8 +16,9 @@ from agentbench.core.text import shell_quoted
 from agentbench.execution.config import CliChoices
 from agentbench.execution.executor_options import ExecutorOptions
 from agentbench.execution.job import Observer
+from agentbench.execution.open_study import continue_study
 from agentbench.execution.request import RunRequest
-from agentbench.execution.study import Study, continue_study
+from agentbench.execution.study import Study
 from agentbench.pilot.decisions.criteria import entry_criteria, exit_criteria
 from agentbench.pilot.decisions.decision_log import StageDecision, append_decision, stop_decision
 from agentbench.pilot.decisions.flakes import screen_digest

@@ -1,0 +1,335 @@
+"""Open a study: check that its attempts can run here, then create or reopen one run directory per variant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentbench.contract.load import LoadedTask
+from agentbench.core.canonical import Json
+from agentbench.core.errors import AgentBenchError, InputError
+from agentbench.core.ids import new_ulid
+from agentbench.execution.config import Configuration
+from agentbench.execution.evidence import (
+    PASSPHRASE,
+    create_store,
+    described,
+    evidence_terms,
+    require_compatible,
+    sealed_run_key,
+)
+from agentbench.execution.executor import Executor, open_executor
+from agentbench.execution.extensions import require_extensions
+from agentbench.execution.job import Observer
+from agentbench.execution.lab import Lab, declared_secrets
+from agentbench.execution.models import Models, read_prices
+from agentbench.execution.plan import PlanRow
+from agentbench.execution.problems import Problems
+from agentbench.execution.request import RunRequest, plan_attempts
+from agentbench.execution.resumed_rows import rows_of
+from agentbench.execution.stopping import Stopping
+from agentbench.execution.study import Again, Study, remaining_rows
+from agentbench.execution.version import harness_version
+from agentbench.models.ledger import Caps, Ledger
+from agentbench.policy.prices import MICRO
+from agentbench.record.run_directory import RunDirectory, study_runs
+from agentbench.record.schema import AttemptRecord
+from agentbench.trace.redaction import Redactor
+
+if TYPE_CHECKING:
+    from agentbench.execution.attempt.judge import JudgeChoice
+
+HIGHER_CAP = "resume with a higher --total-usd or --task-usd"
+
+
+@contextmanager
+def start_study(
+    rows: Sequence[PlanRow],
+    request: RunRequest,
+    observer: Observer,
+    link: Mapping[str, Json] | None = None,
+    stopping: Stopping | None = None,
+) -> Iterator[Study]:
+    """Check the requirements of every attempt, then create one run directory per variant.
+
+    `link` is added to `run.json`: it names the run whose attempts are repeated. `stopping` is the rule of `request`.
+
+    Raises:
+        InputError, SandboxUnavailable: an attempt cannot run here; nothing was written.
+    """
+    executor = open_executor(request.executor_options)
+    configurations = _configurations(rows, request)
+    tasks = list({row.task.id: row.task for row in rows}.values())
+    with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
+        _check_requirements(executor, lab, rows, observer, preflight=request.preflight)
+        meta = _study_meta(new_ulid(), rows, request, link or {})
+        runs = {
+            variant: stack.enter_context(_new_run(request, configuration, meta, lab))
+            for variant, configuration in configurations.items()
+        }
+        yield Study(rows, lab, runs, request.seed, executor, observer, stopping=stopping)
+
+
+def _study_meta(
+    study_id: str, rows: Sequence[PlanRow], request: RunRequest, link: Mapping[str, Json]
+) -> dict[str, Json]:
+    return {"study_id": study_id, "harness_version": harness_version(), **planned_meta(rows, request), **link}
+
+
+def planned_meta(rows: Sequence[PlanRow], request: RunRequest) -> dict[str, Json]:
+    """Return the part of `run.json` that states the request and the plan."""
+    return {
+        "request": request.as_json(),
+        "seed": request.seed,
+        "tasks": sorted({row.task.id for row in rows}),
+        "order": [list(row.key) for row in rows],
+        "repeats": request.repeats,
+    }
+
+
+def _configurations(rows: Sequence[PlanRow], request: RunRequest) -> dict[str, Configuration]:
+    """Return one configuration of each variant, in the order of the plan. Those of its tasks keep the same text and use the same model.
+
+    Raises:
+        InputError: an option of the request needs text that a variant does not keep.
+    """
+    configurations = {row.configuration.variant: row.configuration for row in rows}
+    for configuration in configurations.values():
+        require_compatible(configuration.evidence, operator=request.operator)
+    return configurations
+
+
+def _new_run(request: RunRequest, configuration: Configuration, meta: Mapping[str, Json], lab: Lab) -> RunDirectory:
+    """Create the run directory of a variant, after its part of the restricted store."""
+    run_id = new_ulid()
+    run_key = create_store(request.store, run_id)
+    model, text = configuration.value("model"), configuration.evidence
+    run = RunDirectory.create(
+        request.out,
+        suite=request.suite,
+        variant=configuration.variant,
+        model=None if model is None else str(model),
+        meta={**meta, "run_id": run_id, "evidence": described(text, request.store, run_key)},
+        redact=lab.models.redact,
+    )
+    run.evidence = evidence_terms(text, request.store, run_id, run_key)
+    return run
+
+
+def _reopened_run(
+    path: Path, request: RunRequest, configuration: Configuration, lab: Lab, caps: Mapping[str, int] | None = None
+) -> RunDirectory:
+    """Open the run directory of a variant to write to it."""
+    run = RunDirectory.open(path, writable=True, harness_version=harness_version(), redact=lab.models.redact, caps=caps)
+    run.evidence = evidence_terms(configuration.evidence, request.store, run.run_id, sealed_run_key(run.meta))
+    return run
+
+
+@contextmanager
+def resume_study(
+    path: Path,
+    tasks: Sequence[LoadedTask],
+    request: RunRequest,
+    observer: Observer,
+    again: Again | None = None,
+    stopping: Stopping | None = None,
+) -> Iterator[Study]:
+    """Reopen a run. Finished attempts are kept; interrupted ones are repeated, or with `again` those that it selects.
+
+    A run with a stopping rule is reopened together with the run of the other method.
+
+    Raises:
+        InputError, SandboxUnavailable: the run cannot be resumed here; nothing was written.
+    """
+    executor = open_executor(request.executor_options)
+    before = RunDirectory.open(path)
+    members = [before] if stopping is None else _both_methods(before)
+    plan = plan_attempts(tasks, request)
+    keys = {row.key for run in members for row in rows_of(run, plan)}
+    rows = [row for row in plan if row.key in keys]
+    configurations = _configurations(rows, request)
+    with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
+        # A key missing in this terminal must not use attempts up: their records would be final.
+        remaining = [row for row, _ in remaining_rows(members, rows, again)]
+        _check_requirements(executor, lab, remaining, observer, preflight=request.preflight)
+        paths, caps = {str(run.meta["variant"]): run.path for run in members}, _shared_caps(request)
+        runs = {
+            variant: stack.enter_context(_reopened_run(paths[variant], request, configuration, lab, caps))
+            for variant, configuration in configurations.items()
+        }
+        study = Study(rows, lab, runs, request.seed, executor, observer, again, stopping)
+        study.close_abandoned()
+        if lab.models.capped:
+            lab.models.book(study_records(before))
+            _require_budget(study)
+        yield study
+
+
+def _both_methods(run: RunDirectory) -> list[RunDirectory]:
+    """Return the runs of both methods of a comparison, whose folders are beside each other.
+
+    Raises:
+        InputError: the run of the other method is missing.
+    """
+    members = list(study_runs(run))
+    if len(members) != 2:
+        msg = f"{run.path} cannot be resumed: expected the runs of 2 methods of its comparison, found {len(members)}"
+        raise InputError(msg, remedy="move the run of the other method beside it, or start a new run")
+    return members
+
+
+@contextmanager
+def continue_study(
+    rows: Sequence[PlanRow],
+    request: RunRequest,
+    observer: Observer,
+    paths: Mapping[str, Path],
+    link: Mapping[str, Json],
+    earlier: Iterable[AttemptRecord],
+) -> Iterator[Study]:
+    """Open one run directory per variant: those in `paths` are continued, the others are created.
+
+    `earlier` are all records that count against the caps of the request, those of `paths` included.
+
+    Raises:
+        InputError, SandboxUnavailable: an attempt cannot run here, or another process writes a run; nothing was written.
+    """
+    executor = open_executor(request.executor_options)
+    configurations = _configurations(rows, request)
+    tasks = list({row.task.id: row.task for row in rows}.values())
+    with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
+        existing = [RunDirectory.open(path) for path in paths.values()]
+        remaining = [row for row, _ in remaining_rows(existing, rows)]
+        _check_requirements(executor, lab, remaining, observer, preflight=request.preflight)
+        lab.models.book(earlier)
+        study_id = existing[0].study_id if existing else new_ulid()
+        meta = _study_meta(study_id, rows, request, link)
+        runs = {
+            variant: stack.enter_context(
+                _reopened_run(paths[variant], request, configuration, lab)
+                if variant in paths
+                else _new_run(request, configuration, meta, lab)
+            )
+            for variant, configuration in configurations.items()
+        }
+        study = Study(rows, lab, runs, request.seed, executor, observer)
+        study.close_abandoned()
+        yield study
+
+
+def _shared_caps(request: RunRequest) -> dict[str, int]:
+    """Return the caps over several attempts in millionths."""
+    caps = {"task_usd": request.task_usd, "total_usd": request.total_usd}
+    return {name: round(usd * MICRO) for name, usd in caps.items() if usd is not None}
+
+
+def _require_budget(study: Study) -> None:
+    """
+    Raises:
+        InputError: a total budget is spent, so that no remaining attempt could start.
+    """
+    remaining = remaining_rows(study.runs.values(), study.rows, study.again)
+    spent = [study.lab.models.account(row).total_spent() for row, _ in remaining]
+    if spent and all(spent) and spent[0] is not None:
+        raise InputError(spent[0].message, remedy=HIGHER_CAP)
+
+
+def study_records(run: RunDirectory) -> Iterator[AttemptRecord]:
+    """Read every record of the study, interrupted attempts and other variants included: all of them cost something."""
+    for other in study_runs(run):
+        with suppress(AgentBenchError):
+            yield from other.records()
+
+
+def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask], observer: Observer) -> Lab:
+    prices = read_prices(Path(request.prices) if request.prices else None)
+    models = Models(
+        prices=prices,
+        ledger=Ledger(Caps.of(request.total_usd), prices.unit),
+        lenient=request.lenient,
+        task_usd=request.task_usd,
+        patience_sec=request.model_patience,
+        report=observer.warn,
+    )
+    models.redact = _redactor(tasks, models, request.store.passphrase)
+    lab = Lab(
+        sandbox=request.sandbox,
+        fresh_setup=request.fresh_setup,
+        models=models,
+        operator=request.operator,
+        judge=None if request.judge_model is None else _judge(request.judge_model, request.judge_repeats),
+    )
+    lab.on_question = observer.asked
+    lab.scorers, lab.monitors, lab.executor = request.scorers, request.monitors, request.executor
+    return lab
+
+
+def _judge(model: str, repeats: int) -> JudgeChoice:
+    from agentbench.execution.attempt.judge import JudgeChoice  # noqa: PLC0415 - few runs have a judge
+
+    return JudgeChoice(model, repeats)
+
+
+def _redactor(tasks: Sequence[LoadedTask], models: Models, passphrase: str) -> Redactor:
+    declared = {name for task in tasks for name in task.task.artifacts.redact}
+    values = models.keys.values([*models.presets.key_names, *declared])
+    for task in tasks:
+        values |= declared_secrets(task)
+    return Redactor({**values, PASSPHRASE: passphrase})
+
+
+def _check_requirements(
+    executor: Executor,
+    lab: Lab,
+    rows: Sequence[PlanRow],
+    observer: Observer,
+    *,
+    preflight: bool,
+    install: bool = True,
+) -> None:
+    """Reject what cannot run here before anything is spent, and install agents that are programs.
+
+    Raises:
+        InputError, HarnessError.
+    """
+    tasks = list({row.task.id: row.task for row in rows}.values())
+    require_extensions(rows, lab)
+    problems = Problems()
+    problems.collect(partial(executor.require, lab, rows, observer))
+    for row in rows:
+        problems.collect(partial(lab.models.require, row))
+        if lab.judge is not None:
+            problems.collect(partial(lab.judge.require, row, lab.models))
+    problems.raise_all()
+    _warn_about_ignored_images(lab, tasks, observer)
+    if not install:
+        return
+    if preflight:
+        lab.models.preflight(rows, lab.judge)
+    for agent in dict.fromkeys(row.configuration.agent for row in rows if row.configuration.agent.startswith("cli:")):
+        observer.note(f"{agent}: preparing its program, which takes minutes the first time")
+    for row in rows:
+        agent = row.configuration.agent
+        lab.program(agent, row.task, partial(observer.installing, agent))
+
+
+def check_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer) -> None:
+    """Check what `start_study` checks, without installing programs or asking models.
+
+    Raises:
+        InputError, SandboxUnavailable: the attempts cannot run here.
+    """
+    tasks = list({row.task.id: row.task for row in rows}.values())
+    executor = open_executor(request.executor_options)
+    with _open_lab(request, tasks, observer) as lab, closing(executor):
+        _check_requirements(executor, lab, rows, observer, preflight=False, install=False)
+
+
+def _warn_about_ignored_images(lab: Lab, tasks: Sequence[LoadedTask], observer: Observer) -> None:
+    ignored = [task.id for task in tasks if task.task.environment.docker_image or task.task.environment.dockerfile]
+    if lab.sandbox == "bwrap" and ignored:
+        more = f" and {len(ignored) - 1} more" if len(ignored) > 1 else ""
+        observer.warn(f"--sandbox bwrap ignores the image of {ignored[0]}{more} and uses this machine's system")
