@@ -40,6 +40,31 @@ def test_json_is_one_document(tmp_path: Path) -> None:
     assert json.loads(done.output)["first_problem"].startswith("changed: events.jsonl: ")
 
 
+def test_several_runs_have_one_block_each_and_the_worst_exit_code(tmp_path: Path) -> None:
+    whole, unclosed, missing = whole_run(tmp_path / "a"), new_run(tmp_path / "b").path, tmp_path / "nothing"
+    done = CliRunner().invoke(command, [str(whole), str(unclosed)])
+    assert done.exit_code == 1
+    assert f"{whole}: VERIFIED: 3 attempts" in done.output
+    assert f"\n{unclosed}: INCOMPLETE unclosed: " in done.output
+    missing.mkdir()
+    done = CliRunner().invoke(command, [str(missing), str(unclosed), str(whole), "--json"])
+    assert done.exit_code == 2
+    value = json.loads(done.output)
+    assert [(run["run_dir"], run["ok"]) for run in value["runs"]] == [
+        (str(missing), False),
+        (str(unclosed), False),
+        (str(whole), True),
+    ]
+    assert value["ok"] is False
+    assert "is not a run directory" in value["runs"][0]["error"]
+
+
+def test_head_is_expected_of_one_run(tmp_path: Path) -> None:
+    run = str(whole_run(tmp_path))
+    done = CliRunner().invoke(command, [run, run, "--expect-head", "0" * 64])
+    assert (done.exit_code, "takes only one run" in done.output) == (2, True)
+
+
 def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
     run = whole_run(tmp_path)
     (run / "tasks/toy/logs/\x1b[2Jx").write_text("")

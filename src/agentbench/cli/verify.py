@@ -1,10 +1,12 @@
-"""`ab verify`: verify a run's hash chains, digests and verdicts."""
+"""`ab verify`: verify the hash chains, digests and verdicts of runs."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -25,6 +27,7 @@ UNAUTHENTICATED = "witness entries are not authenticated: pass --signed-by, or s
 EPILOG = """\b
 Examples:
   ab verify artifacts/runs/2026-…__demo__baseline__none
+  ab verify artifacts/runs/2026-*
   ab verify RUN --expect-head sha256:…
   ab verify RUN --signed-by trust.yaml
   ab verify artifacts/runs --signed-by trust.yaml --witness ../witness
@@ -34,12 +37,13 @@ Examples:
 
 The first line is VERIFIED, ALTERED with the first difference found, or INCOMPLETE if the run was never closed. With
 --signed-by it can also be NOT SIGNED, NOT TRUSTED or STALE. Exit code 0 if VERIFIED, else 1. The output also lists decisions
-that could not be recomputed and files that no hash chain covers.
+that could not be recomputed and files that no hash chain covers. For several runs, each block begins with the run, --json prints
+{"ok": …, "runs": […]}, and the exit code is the highest of all.
 """
 
 
 @click.command(epilog=EPILOG)
-@click.argument("run", type=RUN_OR_BUNDLE, required=False)
+@click.argument("runs", metavar="[RUN…]", nargs=-1, type=RUN_OR_BUNDLE)
 @click.option(
     "--expect-head",
     metavar="DIGEST",
@@ -50,43 +54,94 @@ that could not be recomputed and files that no hash chain covers.
     metavar="KEY",
     help="Require a signature: a public key, a file with one, a trust file, or the name of a key.",
 )
-@click.option("--witness", type=FOLDER, help="Require the run in this witness log: a folder, or a git repository.")
+@click.option("--witness", type=FOLDER, help="Require the runs in this witness log: a folder, or a git repository.")
 @json_option
 def command(
-    run: Path | None, *, expect_head: str | None, signed_by: str | None, witness: Path | None, as_json: bool
+    runs: tuple[Path, ...], *, expect_head: str | None, signed_by: str | None, witness: Path | None, as_json: bool
 ) -> None:
-    """Verify every hash chain, digest and verdict of a run directory, and its signature; or a whole pilot.
+    """Verify every hash chain, digest and verdict of run directories, and their signatures; or a whole pilot.
 
     With --witness, RUN may be a folder of runs and bundles [default: artifacts/runs]: then no run of the log may be missing.
     """
-    if run is None and witness is None:
+    if not runs and witness is None:
         raise click.UsageError("Give a run, such as `latest`.")
     if expect_head is not None and not re.fullmatch(r"(sha256:)?[0-9a-f]{64}", expect_head):
         msg = f"--expect-head: expected sha256: and 64 hexadecimal digits; got {expect_head!r}."
         raise click.UsageError(msg)
-    required = signed_by is not None
-    trust = _trust(signed_by)
-    if run is not None and _is_pilot(run):
+    if expect_head is not None and len(runs) > 1:
+        raise click.UsageError("--expect-head takes only one run.")
+    check = partial(
+        _verify_path,
+        trust=_trust(signed_by),
+        signature_required=signed_by is not None,
+        expect_head=expect_head,
+        witness=witness,
+        as_json=as_json,
+    )
+    if len(runs) > 1:
+        code = _verify_each(runs, check, as_json=as_json)
+    else:
+        text, ok = check(runs[0] if runs else None)
+        click.echo(text)
+        code = 0 if ok else 1
+    if code:
+        raise click.exceptions.Exit(code)
+
+
+def _verify_each(runs: Sequence[Path], check: Callable[[Path], tuple[str, bool]], *, as_json: bool) -> int:
+    """Verify several runs and print one block for each, or one document. Return the highest of their exit codes."""
+    import json
+
+    from agentbench.core.errors import AgentBenchError
+    from agentbench.core.text import printable
+
+    code = 0
+    documents = []
+    for run in runs:
+        name = str(given_path(run))
+        try:
+            text, ok = check(run)
+            code = max(code, 0 if ok else 1)
+        except AgentBenchError as error:
+            document = {"run_dir": name, "ok": False, "error": error.message}
+            text = json.dumps(document) if as_json else f"ERROR {printable(error.message)}"
+            code = max(code, error.exit_code)
+        if as_json:
+            documents.append(json.loads(text))
+        else:
+            click.echo(f"{printable(name)}: {text}")
+    if as_json:
+        click.echo(json.dumps({"ok": not code, "runs": documents}, indent=2))
+    return code
+
+
+def _verify_path(
+    path: Path | None,
+    *,
+    trust: Trust | None,
+    signature_required: bool,
+    expect_head: str | None,
+    witness: Path | None,
+    as_json: bool,
+) -> tuple[str, bool]:
+    """Verify a run, a pilot or with `witness` a folder of runs. Return the text to print, and whether it is verified."""
+    if path is not None and _is_pilot(path):
         from agentbench.cli.verify_pilot import verify_pilot_folder
 
         if witness is not None or expect_head is not None:
-            msg = f"--expect-head and --witness are for runs; those of this pilot are in {run / 'runs'}."
+            msg = f"--expect-head and --witness are for runs; those of this pilot are in {path / 'runs'}."
             raise click.UsageError(msg)
-        text, ok = verify_pilot_folder(run, trust, signature_required=required, as_json=as_json)
-    elif witness is not None and (run is None or _is_folder_of_runs(run)):
+        return verify_pilot_folder(path, trust, signature_required=signature_required, as_json=as_json)
+    if witness is not None and (path is None or _is_folder_of_runs(path)):
         from agentbench.cli.verify_runs import verify_runs
 
-        text, ok = verify_runs(
-            run, witness, trust, signature_required=required, expect_head=expect_head, as_json=as_json
+        return verify_runs(
+            path, witness, trust, signature_required=signature_required, expect_head=expect_head, as_json=as_json
         )
-    else:
-        verification = verify(
-            cast("Path", run), trust, signature_required=required, expect_head=expect_head, witness=witness
-        )
-        text, ok = _as_json(verification) if as_json else _as_text(verification), not verification.problems
-    click.echo(text)
-    if not ok:
-        raise click.exceptions.Exit(1)
+    verification = verify(
+        cast("Path", path), trust, signature_required=signature_required, expect_head=expect_head, witness=witness
+    )
+    return _as_json(verification) if as_json else _as_text(verification), not verification.problems
 
 
 @dataclass(frozen=True, slots=True)
