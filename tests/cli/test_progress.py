@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,8 +35,8 @@ def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return stream
 
 
-def row(task: str) -> Any:
-    return SimpleNamespace(key=(task, "v", 1))
+def row(task: str, repeat: int = 1) -> Any:
+    return SimpleNamespace(key=(task, "v", repeat))
 
 
 QUESTION = PendingQuestion(
@@ -58,9 +59,21 @@ def test_status_line_has_counts_clock_estimate_spend_and_phases(monkeypatch: pyt
     progress.phase(row("two"), "grading")
     progress.close()
     status = [part for part in terminal.getvalue().split("\r\x1b[2K") if "two" in part][-1]
-    assert re.fullmatch(r"1/3 done, 0 passed · \d+ s · about \d+ s left · 1\.50 usd · two \(grading \d+ s\)", status), (
+    assert re.fullmatch(r"1/3 done, 0 passed · \d+ s · about \d+ s left · 1\.50 usd · two · v \(grading \d+ s\)", status), (
         status
     )
+
+
+def test_repeats_of_one_task_can_be_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    progress = Progress()
+    progress.planned(2)
+    progress.started(row("one"))
+    progress.started(row("one", 2))
+    assert "one · v (starting 0 s), one · v · repeat 2 (starting" in terminal.getvalue()
+    Progress().asked(Path("runs/a"), replace(QUESTION, repeat=2))
+    assert "PAUSED one · v · repeat 2: waiting" in terminal.getvalue()
+    progress.close()
 
 
 def test_clock_ticks_while_attempts_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,8 +82,8 @@ def test_clock_ticks_while_attempts_run(monkeypatch: pytest.MonkeyPatch) -> None
     progress = Progress()
     progress.planned(1)
     progress.started(row("one"))
-    drawn = terminal.getvalue().count("one (starting")
-    while terminal.getvalue().count("one (starting") < drawn + 3:
+    drawn = terminal.getvalue().count("one · v (starting")
+    while terminal.getvalue().count("one · v (starting") < drawn + 3:
         time.sleep(0.01)
     progress.close()
     assert terminal.getvalue().endswith("\r\x1b[2K")

@@ -283,6 +283,8 @@ def test_two_hundred_parallel_attempts_are_followed(view_page: ViewPage, tmp_pat
                     run.step(number, f"make turn {turn} of {number}")
             expect(page.locator(".step[data-attempt=A199]")).to_contain_text("make turn 2 of 199")
             expect(page.locator(".step[data-attempt=A007]")).to_contain_text("make turn 2 of 7")
+            expect(page.locator(".step[data-attempt=A007]")).to_contain_text("task-7 · repeat 2")
+            expect(page.locator("#log > div").last).to_contain_text("task-199 · repeat 2 ")
             assert node is not None
             assert node.evaluate("node => node.isConnected"), "a worker is updated in place"
             assert page.locator("#log > div").count() <= 300

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from agentbench.cli.options import RUN, json_option, out_option
-from agentbench.cli.output import called_as
+from agentbench.cli.output import attempt_label, called_as
 from agentbench.core.text import shell_quoted
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def list_questions(run: Path | None, out: Path, *, as_json: bool) -> None:
         return
     click.echo(f"Pending decisions: {len(pending)}" if pending else "No pending decisions.")
     for path, question in pending:
-        repeat = f" · repeat {question.repeat}" if question.repeat > 1 else ""
-        click.echo(printable(f"  {question.id}  {question.task_id} · {question.variant}{repeat}: {question.rule}"))
+        label = attempt_label(*question.key)
+        click.echo(printable(f"  {question.id}  {label}: {question.rule}"))
         click.echo(printable(f"    {question.detail}"))
         for line in question.call.splitlines():
             click.echo(f"    | {printable(line)}")

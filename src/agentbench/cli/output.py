@@ -33,8 +33,8 @@ def print_result(result: StudyResult, *, as_json: bool) -> None:
     for record in result.records():
         passed += record.result.passed
         outside += record.invalid_cause not in (None, InvalidCause.SAFETY)
-        repeat = f" · repeat {record.repeat}" if record.repeat > 1 else ""
-        lines.append((f"  {record.task_id} · {record.variant}{repeat}: ", printable(headline(record))))
+        label = attempt_label(*record.key)
+        lines.append((f"  {label}: ", printable(headline(record))))
     if len(lines) == 1:
         click.echo(lines[0][1])
     else:
@@ -49,6 +49,11 @@ def print_result(result: StudyResult, *, as_json: bool) -> None:
     if len(result.runs) > 1:
         verb = "paired" if len(result.runs) == 2 else "compare"
         click.echo(f"Compare: ab report {verb} {shlex.join(map(str, result.runs))}")
+
+
+def attempt_label(task: str, variant: str, repeat: int) -> str:
+    """Name an attempt in a line: `median · baseline`, from the second repeat on with its number."""
+    return f"{task} · {variant}" + (f" · repeat {repeat}" if repeat > 1 else "")
 
 
 def print_resume_command(path: Path, options: str = "") -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentbench.cli.notify import announcer
+from agentbench.cli.output import attempt_label, called_as
 from agentbench.core.text import printable, shell_quoted
 
 if TYPE_CHECKING:
@@ -128,11 +129,9 @@ class Progress:
 
     def asked(self, run: Path, question: PendingQuestion) -> None:
         """Print a question to the operator with the lines to type, also if nothing else is printed."""
-        from agentbench.cli.output import called_as
-
         answer = f"{called_as()} operator decide {shell_quoted(run)} --question {question.id}"
         lines = [
-            f"PAUSED {question.task_id} · {question.variant}: waiting for your decision until {question.deadline_at}",
+            f"PAUSED {attempt_label(*question.key)}: waiting for your decision until {question.deadline_at}",
             f"  {question.rule}: {question.detail}",
             *(f"  | {line}" for line in question.call.splitlines()),
             "  Answer in another terminal; without an answer the attempt is stopped:",
@@ -184,7 +183,7 @@ class Progress:
             self._passed += record.result.passed
             self._spent += record.cost.total
             self._unit = record.cost.unit
-            label = f"{record.task_id} · {record.variant}" + (f" · repeat {record.repeat}" if record.repeat > 1 else "")
+            label = attempt_label(*record.key)
             width = len(str(self._total))
             verdict = headline(record)
             self._line.print(
@@ -217,7 +216,8 @@ class Progress:
         if self._cluster is not None:
             parts.append(cluster_line(self._cluster))
         attempts = [
-            f"{task} ({phase} {clock(now - since)})" for (task, _, _), (phase, since) in list(self._running.items())
+            f"{attempt_label(*key)} ({phase} {clock(now - since)})"
+            for key, (phase, since) in list(self._running.items())
         ]
         more = len(attempts) - SHOWN_ATTEMPTS
         running = ", ".join(attempts[:SHOWN_ATTEMPTS]) + (f" and {more} more" if more > 0 else "")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentbench.cli.options import FILE, RUN, SandboxType, json_option
+from agentbench.cli.output import attempt_label
 
 if TYPE_CHECKING:
     from agentbench.execution.originals import OriginalsReader
@@ -120,8 +121,7 @@ def _headline(replays: tuple[Replay, ...]) -> str:
 
 
 def _name(replay: Replay) -> str:
-    repeat = f" · repeat {replay.record.repeat}" if replay.record.repeat > 1 else ""
-    return f"{replay.record.task_id} · {replay.record.variant}{repeat}"
+    return attempt_label(*replay.record.key)
 
 
 def _as_text(replays: tuple[Replay, ...], altered: str) -> str:

@@ -46,6 +46,11 @@ class PendingQuestion:
     call: str = ""
     """The whole call that waits; empty in questions of earlier versions."""
 
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Return (task, variant, repeat) of the attempt."""
+        return (self.task_id, self.variant, self.repeat)
+
     def expired(self, now: datetime) -> bool:
         return now > datetime.fromisoformat(self.deadline_at)
 

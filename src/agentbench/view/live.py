@@ -64,6 +64,7 @@ class Worker:
             step: dict[str, Json] = {
                 "attempt": self.attempt_id,
                 "task": self.task,
+                "repeat": self.repeat,
                 "seq": line.seq,
                 "t": line.t,
                 "type": line.type,

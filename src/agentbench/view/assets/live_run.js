@@ -64,12 +64,12 @@ function livePanel(key, still) {
     );
   };
   const addWorker = (worker) => {
-    const link = h("a", { href: `#/run/${key}/live/${encodeURIComponent(worker.attempt)}`, class: "strong" }, safe(worker.task));
+    const link = h("a", { href: `#/run/${key}/live/${encodeURIComponent(worker.attempt)}`, class: "strong" }, taskWords(worker));
     const parts = { facts: h("span", { class: "dim" }), step: h("div", { class: "small mono" }), events: h("div", { class: "sub" }) };
     parts.node = h(
       "div",
       { class: "step", "data-attempt": worker.attempt },
-      h("div", {}, link, worker.repeat > 1 ? " · " + worker.repeat : "", parts.facts),
+      h("div", {}, link, parts.facts),
       parts.step,
       parts.events,
     );
@@ -93,7 +93,7 @@ function livePanel(key, still) {
           "div",
           { "data-seq": line.seq, "data-t": line.t },
           h("span", { class: "dim" }, clock(line.t) + " "),
-          safe(line.task) + " ",
+          taskWords(line) + " ",
           h("strong", {}, safe(line.type)),
           " " + cut(safe(describe(line)), 200),
         ),
@@ -135,6 +135,7 @@ function livePanel(key, still) {
   listen(`/api/run/${key}/live`, { snapshot: restart, update: take });
   return panel;
 }
+const taskWords = ({ task, repeat }) => safe(task) + (repeat > 1 ? ` · repeat ${repeat}` : "");
 const clock = (t) => new Date(t / 1000).toISOString().slice(11, 19);
 async function refreshReport(key, still, panel) {
   scopes.delete(`run/${key}/`);
