@@ -59,9 +59,9 @@ def test_status_line_has_counts_clock_estimate_spend_and_phases(monkeypatch: pyt
     progress.phase(row("two"), "grading")
     progress.close()
     status = [part for part in terminal.getvalue().split("\r\x1b[2K") if "two" in part][-1]
-    assert re.fullmatch(r"1/3 done, 0 passed · \d+ s · about \d+ s left · 1\.50 usd · two · v \(grading \d+ s\)", status), (
-        status
-    )
+    assert re.fullmatch(
+        r"1/3 done, 0 passed · \d+ s · about \d+ s left · 1\.50 usd · two · v \(grading \d+ s\)", status
+    ), status
 
 
 def test_repeats_of_one_task_can_be_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

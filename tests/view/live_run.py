@@ -37,7 +37,11 @@ class LiveRun:
             task_dir = f"tasks/{number:03}"
             (folder / task_dir).mkdir(parents=True)
             begun = AttemptBegun(
-                attempt_id=f"A{number:03}", task_id=f"task-{number}", repeat=1 + number % 2, attempt=1, task_dir=task_dir
+                attempt_id=f"A{number:03}",
+                task_id=f"task-{number}",
+                repeat=1 + number % 2,
+                attempt=1,
+                task_dir=task_dir,
             )
             self.chain.append(begun)
             self.logs.append(self._open.enter_context(EventLog.create(folder / task_dir / "events.jsonl")))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -14,12 +15,13 @@ import click
 
 from agentbench.cli.stopping import CANNOT_DECIDE, running_rule
 from agentbench.core.errors import AgentBenchError
-from agentbench.core.reasons import RunStatus
 from agentbench.execution.models import read_prices
 from agentbench.execution.open_study import planned_meta
 from agentbench.execution.plan import PlanRow
+from agentbench.execution.retry import counts
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
+from agentbench.reports.attempt_table import retry_of
 from agentbench.reports.number_format import plural
 
 if TYPE_CHECKING:
@@ -73,8 +75,6 @@ class Estimate:
     unit: str
     cost_cap: float
     """Maximum cost that the caps allow."""
-    cap_unit: str
-    """Unit of the price table of this run; earlier runs may have used another."""
     seconds: float | None
     detectable: float | None
     assumptions: str
@@ -92,7 +92,7 @@ class Estimate:
                 "expected_cost": self.cost,
                 "cost_unit": self.unit,
                 "cost_cap": self.cost_cap,
-                "cost_cap_unit": self.cap_unit,
+                "cost_cap_unit": self.unit,
                 "expected_sec": self.seconds,
                 "minimum_detectable_effect": self.detectable,
                 "assumptions": self.assumptions,
@@ -102,6 +102,8 @@ class Estimate:
 
     def as_text(self) -> str:
         basis = f"from {plural(self.earlier, 'earlier attempt')}" if self.earlier else "no similar attempts"
+        if self.earlier and self.cost is None:
+            basis = f"earlier attempts have no costs in {self.unit}"
         cost = "unknown" if self.cost is None else f"{self.cost:.4g} {self.unit}"
         time = "unknown" if self.seconds is None else _duration(self.seconds)
         effect = f"no effect is detectable with {plural(self.tasks, 'task')}"
@@ -111,7 +113,7 @@ class Estimate:
         return "\n".join(
             (
                 f"{plural(self.attempts, 'attempt')}: {' × '.join(factors)}",
-                f"  expected cost              {cost} ({basis}), maximum {self.cost_cap:g} {self.cap_unit}",
+                f"  expected cost              {cost} ({basis}), maximum {self.cost_cap:g} {self.unit}",
                 f"  expected time              {time} with {plural(self.workers, 'worker')}",
                 f"  minimum detectable effect  {effect} ({self.assumptions})",
                 *(self.stopping.lines() if self.stopping else ()),
@@ -126,15 +128,14 @@ def print_estimate(estimate: Estimate, *, as_json: bool) -> None:
 
 def estimate(rows: Sequence[PlanRow], request: RunRequest) -> Estimate:
     """Estimate a plan from earlier runs in `--out`, without running or writing anything."""
-    past = [record for record in _earlier(request.out) if record.run_status is not RunStatus.INVALID]
+    past = _earlier(request.out)
     variants = tuple(dict.fromkeys(row.configuration.variant for row in rows))
     names = {row.task.id for row in rows}
     tasks = len(names)
     repeats = max((row.repeat for row in rows), default=0)
-    expected = [_expected(row, past) for row in rows]
-    known = [estimate for estimate in expected if estimate is not None]
-    # Attempts without an estimate are assumed to be like the others.
-    scale = len(rows) / len(known) if known else 0.0
+    unit = read_prices(Path(request.prices) if request.prices else None).unit
+    priced = [record for record in past if record.cost.unit == unit]
+    seconds = _expected(rows, past, lambda record: record.duration_sec)
     detectable, assumptions = _detectable(tasks, repeats, variants, past)
     return Estimate(
         attempts=len(rows),
@@ -143,11 +144,10 @@ def estimate(rows: Sequence[PlanRow], request: RunRequest) -> Estimate:
         repeats=repeats,
         workers=request.workers,
         earlier=sum(record.task_id in names or record.variant in variants for record in past),
-        cost=sum(cost for cost, _ in known) * scale if known else None,
-        unit=past[-1].cost.unit if past else "usd",
+        cost=_expected(rows, priced, lambda record: record.cost.total),
+        unit=unit,
         cost_cap=_cost_cap(rows, request),
-        cap_unit=read_prices(Path(request.prices) if request.prices else None).unit,
-        seconds=sum(time for _, time in known) * scale / request.workers if known else None,
+        seconds=None if seconds is None else seconds / request.workers,
         detectable=detectable,
         assumptions=assumptions,
         stopping=_estimate_stopping(rows, request, detectable),
@@ -202,26 +202,36 @@ def _cost_cap(rows: Sequence[PlanRow], request: RunRequest) -> float:
     return min(sum(min(cost, task) for cost in by_task.values()), total)
 
 
-def _earlier(out: Path) -> Iterator[AttemptRecord]:
+def _earlier(out: Path) -> list[AttemptRecord]:
+    """Return the earlier attempts that count in a rate, each once although runs are copied.
+
+    A run of `ab retry` repeats only what did not pass, so it is left out, as in `ab view`.
+    """
+    attempts: dict[str, AttemptRecord] = {}
     for folder in sorted(out.glob("*")) if out.is_dir() else ():
-        try:
-            yield from RunDirectory.open(folder).finals()
-        except AgentBenchError:
-            continue
+        with suppress(AgentBenchError):
+            run = RunDirectory.open(folder)
+            if retry_of(run.meta) is None:
+                attempts.update((record.attempt_id, record) for record in run.finals() if counts(record))
+    return list(attempts.values())
 
 
-def _expected(row: PlanRow, past: Sequence[AttemptRecord]) -> tuple[float, float] | None:
-    """Return the median cost and time of the same task and method, else of the method, else of the task."""
-    variant, task = row.configuration.variant, row.task.id
-    candidates = (
-        [record for record in past if (record.task_id, record.variant) == (task, variant)],
-        [record for record in past if record.variant == variant],
-        [record for record in past if record.task_id == task],
-    )
-    similar = next((records for records in candidates if records), None)
-    if similar is None:
-        return None
-    return median(record.cost.total for record in similar), median(record.duration_sec for record in similar)
+def _expected(
+    rows: Sequence[PlanRow], past: Sequence[AttemptRecord], value: Callable[[AttemptRecord], float]
+) -> float | None:
+    """Return the sum over the plan of the median of the same task and method, else of the method, else of the task."""
+    similar: dict[tuple[str, str], list[float]] = {}
+    for record in past:
+        for key in ((record.task_id, record.variant), ("", record.variant), (record.task_id, "")):
+            similar.setdefault(key, []).append(value(record))
+    known = []
+    for row in rows:
+        task, variant = row.task.id, row.configuration.variant
+        values = similar.get((task, variant)) or similar.get(("", variant)) or similar.get((task, ""))
+        if values:
+            known.append(median(values))
+    # Attempts without an estimate are assumed to be like the others.
+    return sum(known) * len(rows) / len(known) if known else None
 
 
 def _detectable(
