@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from agentbench.cli import export_run, import_run
+from agentbench.cli import export_run, import_run, retry
+from agentbench.cli import run as run_command
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
 from agentbench.exchange.registry import exporters, importers
@@ -40,6 +41,10 @@ def test_export_and_import_report_what_they_wrote(run: Path, tmp_path: Path) -> 
     assert (Path(value["run_dir"]) / "run.json").is_file()
     (entry,) = list_runs(tmp_path / "runs")
     assert (entry.state, entry.attempts, entry.passed) == ("imported", 1, 1)
+    for command, arguments in ((run_command.command, ["--resume"]), (retry.command, [])):
+        done = CliRunner().invoke(command, [*arguments, value["run_dir"]])
+        assert isinstance(done.exception, InputError)
+        assert "was imported from another tool, so it cannot be resumed" in done.exception.message
 
 
 def test_help_lists_every_format(run: Path) -> None:

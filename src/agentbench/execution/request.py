@@ -24,6 +24,7 @@ from agentbench.execution.plan import PlanRow, make_plan
 from agentbench.execution.problems import Problems
 from agentbench.policy.prices import MICRO
 from agentbench.record.run_directory import RunDirectory
+from agentbench.record.run_state import is_imported
 
 VARIANTS = Path("configs/variants")
 LISTS = ("task_paths", "variants", "scorers", "monitors", "from_python")
@@ -92,8 +93,11 @@ def recorded_request(run: RunDirectory) -> RunRequest:
     """Return the request that a run was started with, with the caps of its last continuation.
 
     Raises:
-        InputError: `run.json` has none that can be used, or the run is a stage of a pilot.
+        InputError: `run.json` has none that can be used, the run was imported, or it is a stage of a pilot.
     """
+    if is_imported(run.path):
+        msg = f"{run.path} was imported from another tool, so it cannot be resumed or repeated"
+        raise InputError(msg, remedy="continue it with the tool that made it, and import it again")
     if run.meta.get("pilot") is not None:
         remedy = f"continue the pilot with `ab pilot run {shell_quoted(run.path.absolute().parent.parent)}`"
         raise InputError(f"{run.path} is a stage of a pilot, which has a plan for all methods", remedy=remedy)
