@@ -135,7 +135,7 @@ def find_exporter(name: str, others: Iterable[str] = ()) -> RunExporter:
     """
     known = exporters()
     if name not in known:
-        names = [*others, *known]
+        names = [*known, *others]
         msg = f"unknown format '{name}'{did_you_mean(name, names)}"
         raise InputError(msg, remedy=f"available formats: {', '.join(names)}")
     return known[name]
