@@ -36,6 +36,7 @@ def test_short_example_loads() -> None:
     assert "pytest-bugfix-requests-parse" in loaded.statement
     assert "`pytest -q`" in loaded.statement
     assert load_task(SHORT_EXAMPLE / "task.yaml") == loaded
+    assert repr(loaded) == f"LoadedTask('pytest-bugfix-requests-parse', '{SHORT_EXAMPLE}')"
 
 
 WHOLE = """

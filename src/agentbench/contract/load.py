@@ -54,6 +54,9 @@ class LoadedTask:
     identities: Identities | None = None
     """The digests of the original, if `folder` is a copy without the base repository."""
 
+    def __repr__(self) -> str:
+        return f"LoadedTask({self.id!r}, {str(self.folder)!r})"
+
     @property
     def id(self) -> str:
         return self.task.id
