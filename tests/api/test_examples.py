@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import types
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,10 @@ def test_example_prints_what_it_shows(
 def test_every_public_function_has_an_example() -> None:
     functions = {"agent", "compare", "grade", "load_suite", "load_task", "open_run", "run", "validate"}
     assert functions <= {example.name for example in EXAMPLES}
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    values = {name: getattr(agentbench, name) for name in agentbench.__all__}
+    # A type alias has the docstring of its class, and the documentation lists the members of a union.
+    missing = [name for name, value in values.items() if value.__doc__ in {None, type(value).__doc__}]
+    assert [name for name in missing if not isinstance(values[name], types.UnionType)] == []

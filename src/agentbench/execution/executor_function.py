@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from agentbench.core.errors import HarnessError
 from agentbench.plugins.extensions import Extensions
@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from agentbench.execution.plan import PlanRow
 
 BUILT_IN = ("local", "ray")
-AttemptCall: TypeAlias = Callable[[], None]
-"""Makes one attempt."""
 _WAKE_SEC = 0.5
+
+
+class AttemptCall(Protocol):
+    """Makes one attempt, and returns when its record is written. Called once."""
+
+    def __call__(self) -> None: ...
 
 
 class ExecutorFunction(Protocol):
