@@ -51,7 +51,9 @@ def test_demo_with_json_writes_its_steps_to_stderr(tmp_path: Path, monkeypatch: 
     ran = CliRunner().invoke(demo.command, ["--json"])
     assert ran.exit_code == 1
     assert ran.stderr == "1. Validating tasks\n"
-    assert [attempt["task_id"] for attempt in json.loads(ran.stdout)["attempts"]] == ["a", "b"]
+    document = json.loads(ran.stdout)
+    assert document["state"] == "finished"
+    assert [attempt["task_id"] for attempt in document["attempts"]] == ["a", "b"]
 
 
 def test_commands_to_copy_name_the_program_that_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

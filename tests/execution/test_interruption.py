@@ -75,13 +75,16 @@ def slow(ab: Ab, tmp_path: Path) -> Slow:
 @pytest.mark.req("R-13", "R-10", "E-08")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_records_running_attempts(slow: Slow, interrupt: Interrupt, number: int) -> None:
-    process = slow.start()
+    process = slow.start("--json")
     wait_for(lambda: slow.asleep() == 2)
-    code, _, err = interrupt(process, number)
+    code, out, err = interrupt(process, number)
     assert code == 130, err
     assert "Traceback" not in err
     wait_for(lambda: slow.asleep() == 0)
     records = slow.records()
+    assert json.loads(out) == {
+        "run_dir": str(slow.run), "run_dirs": [str(slow.run)], "state": "interrupted", "attempts": records,
+    }  # fmt: skip
     assert len(records) == 2
     for record in records:
         assert record["run_status"] == "invalid"

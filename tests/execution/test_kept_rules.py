@@ -32,7 +32,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, shared_state: Path) -> Path:
         choices = CliChoices(agent="scripted", script=base / "script.yaml")
         task = load_task(make_task(base / "task"))
         request = RunRequest("tiny", "", (), (), choices, out=base / "runs")
-        result = run_rows(plan_attempts([task], request), request, quiet=True)
+        result = run_rows(plan_attempts([task], request), request, as_json=True)
     return result.runs[0]
 
 

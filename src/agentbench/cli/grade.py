@@ -113,7 +113,7 @@ def command(
         store=store_options(options, out),
     )
     rows = prediction_rows(tasks, wanted, options["evidence"] or "redacted")
-    result = run_rows(rows, request, quiet=as_json, resumable=False)
+    result = run_rows(rows, request, as_json=as_json, resumable=False)
     if report_file is not None:
         _write_report(report_file, result, [task.id for task in tasks], wanted)
     print_result(result, as_json=as_json)

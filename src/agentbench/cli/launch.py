@@ -87,7 +87,7 @@ def run_or_estimate(tasks: Sequence[LoadedTask], request: RunRequest, options: R
         check_study(rows, request, Progress(quiet=as_json))
         print_estimate(estimate(rows, request), as_json=as_json)
         return 0
-    result = run_rows(rows, request, quiet=as_json)
+    result = run_rows(rows, request, as_json=as_json)
     return finish(result, conditions, signing, as_json=as_json)
 
 
@@ -96,19 +96,20 @@ def run_rows(
     request: RunRequest,
     *,
     link: Mapping[str, Json] | None = None,
-    quiet: bool = False,
+    as_json: bool = False,
     resumable: bool = True,
 ) -> StudyResult:
     """Make all attempts of a plan in new run directories.
 
-    `link` names the run that they repeat. `resumable`: whether `ab run --resume` can continue them.
+    `link` names the run that they repeat. `resumable`: whether `ab run --resume` can continue them. `as_json`: the caller
+    prints the result as JSON; that of an interrupted run is printed here.
     """
-    progress = Progress(quiet=quiet)
+    progress = Progress(quiet=as_json)
     stopping = running_rule({**planned_meta(rows, request), **(link or {})}, progress.note)
     if stopping is not None:
         stopping.announce()
     with start_study(rows, request, progress, link, stopping) as study:
-        result = execute(study, progress, quiet=quiet, resumable=resumable)
+        result = _executed(study, progress, as_json=as_json, resumable=resumable)
     return result if stopping is None else replace(result, stop_reason=stopping.summary())
 
 
@@ -118,14 +119,23 @@ def resume_run(
     request: RunRequest,
     *,
     again: Again | None = None,
-    quiet: bool = False,
+    as_json: bool = False,
 ) -> StudyResult:
     """Make the remaining attempts of an existing run directory, and those that `again` selects."""
-    progress = Progress(quiet=quiet)
+    progress = Progress(quiet=as_json)
     stopping = running_rule(RunDirectory.open(path).meta, progress.note)
     with resume_study(path, tasks, request, progress, again, stopping) as study:
-        result = execute(study, progress, quiet=quiet, resumable=True)
+        result = _executed(study, progress, as_json=as_json, resumable=True)
     return result if stopping is None else replace(result, stop_reason=stopping.summary())
+
+
+def _executed(study: Study, progress: Progress, *, as_json: bool, resumable: bool) -> StudyResult:
+    try:
+        return execute(study, progress, quiet=as_json, resumable=resumable)
+    except KeyboardInterrupt:
+        if as_json:
+            print_result(study.result(), as_json=True)
+        raise
 
 
 def execute(study: Study, progress: Progress, *, quiet: bool, resumable: bool) -> StudyResult:

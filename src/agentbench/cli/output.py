@@ -87,10 +87,16 @@ def called_as() -> str:
 
 def _print_json(result: StudyResult) -> None:
     """Write the records one by one, because all of them may not fit in memory."""
+    from agentbench.record.run_state import run_state
+
+    interrupted = any(run_state(path) == "interrupted" for path in result.runs)
+    state = "interrupted" if interrupted else "finished"
     runs = [str(path.absolute()) for path in result.runs]
     write = sys.stdout.write
     stopped = f'"stop_reason": {json.dumps(result.stop_reason)}, ' if result.stop_reason else ""
-    write(f'{{"run_dir": {json.dumps(runs[0])}, "run_dirs": {json.dumps(runs)}, {stopped}"attempts": [')
+    write(
+        f'{{"run_dir": {json.dumps(runs[0])}, "run_dirs": {json.dumps(runs)}, "state": "{state}", {stopped}"attempts": ['
+    )
     for index, record in enumerate(result.records()):
         write(", " * bool(index) + record.line().decode())
     write("]}\n")

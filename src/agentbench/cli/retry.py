@@ -65,12 +65,12 @@ def command(
     tasks = recorded_tasks(directory, request)
     if chosen.in_place:
         _announce(number, "in the same run", quiet=as_json)
-        result = resume_run(directory.path, tasks, request, again=chosen.wants, quiet=as_json)
+        result = resume_run(directory.path, tasks, request, again=chosen.wants, as_json=as_json)
     else:
         rows = retried_rows(directory, rows_of(directory, plan_attempts(tasks, request)), chosen)
         require_agents(rows)
         _announce(number, f"in a new run; {directory.path.name} does not change", quiet=as_json)
-        result = run_rows(rows, request, link=link_to(directory, chosen), quiet=as_json)
+        result = run_rows(rows, request, link=link_to(directory, chosen), as_json=as_json)
     sys.exit(finish(result, conditions, as_json=as_json))
 
 

@@ -78,7 +78,7 @@ def command(
         conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
         signing = run_signing(options)
         with _view(resume.absolute().parent, tasks_dir, wanted=view):
-            result = _resumed(resume, request, dry=options["dry_run"], quiet=as_json)
+            result = _resumed(resume, request, dry=options["dry_run"], as_json=as_json)
         sys.exit(finish(result, conditions, signing, as_json=as_json))
     selected = select_tasks(
         SelectionOptions(suite=suite, tasks_dir=tasks_dir, tasks=tasks, strata=strata, failed_of=failed_of, limit=limit)
@@ -108,7 +108,7 @@ def _view(out: Path, tasks_dir: Path, *, wanted: bool) -> AbstractContextManager
     return shown_in_browser(out, tasks_dir)
 
 
-def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyResult:
+def _resumed(path: Path, given: RunRequest, *, dry: bool, as_json: bool) -> StudyResult:
     import dataclasses
 
     from agentbench.cli.launch import resume_run
@@ -148,7 +148,7 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, quiet: bool) -> StudyR
         task_usd=request.task_usd if given.task_usd is None else given.task_usd,
         total_usd=request.total_usd if given.total_usd is None else given.total_usd,
     )
-    return resume_run(path, recorded_tasks(run, request), request, quiet=quiet)
+    return resume_run(path, recorded_tasks(run, request), request, as_json=as_json)
 
 
 _FREE = frozenset(
