@@ -571,6 +571,7 @@ class JudgeFact(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     claim: str
     verdict: str
+    """`supported`, `refuted`, `unverifiable`, or `unparseable` if the judge gave another."""
     evidence: str
 
 

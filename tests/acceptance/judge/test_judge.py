@@ -127,6 +127,14 @@ def test_invalid_answers_are_recorded_as_unparseable(reply: object, reason: str)
     assert reason in result.reasoning.text
 
 
+@pytest.mark.parametrize("verdict", ["true", "Supported!", "", None, True, ["refuted"]])
+def test_fact_with_another_verdict_is_unparseable_alone(verdict: object) -> None:
+    facts = [{"claim": "x", "verdict": word, "evidence": ""} for word in ("supported", verdict)]
+    result = conclude(judge(ScriptedModel({**GOOD, "facts": facts}), case()), "m", "completion")
+    assert (result.verdict, result.scores["task_completion"]) == ("PASS", 5)
+    assert [fact.verdict for fact in result.facts] == ["supported", "unparseable"]
+
+
 @pytest.mark.req("G-12")
 def test_blank_failure_mode_of_a_pass_is_none() -> None:
     result = conclude(judge(ScriptedModel({**GOOD, "failure_mode": ""}), case()), "m", "completion")

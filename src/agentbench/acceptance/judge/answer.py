@@ -1,4 +1,4 @@
-"""Parses a judge's reply against the schema. Everything else is unparseable and reported as such."""
+"""Parses a judge's reply against the schema. Everything else is unparseable and reported as such; of a fact, only its verdict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from agentbench.core.unique_keys import unique_members
 
@@ -21,9 +21,16 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+_FACT_VERDICTS = ("supported", "refuted", "unverifiable")
+
+
 class FactCheck(_Strict):
     claim: Text
-    verdict: Literal["supported", "refuted", "unverifiable"]
+    verdict: Annotated[
+        Literal["supported", "refuted", "unverifiable", "unparseable"],
+        BeforeValidator(lambda value: value if value in _FACT_VERDICTS else "unparseable"),
+    ]
+    """Another verdict than the first three is unparseable. It decides nothing, so the rest of the answer counts."""
     evidence: Text
 
 
