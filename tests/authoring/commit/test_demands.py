@@ -125,6 +125,37 @@ def test_parts_of_an_f_string_are_one_demand() -> None:
 
 
 @pytest.mark.parametrize(
+    "test,sentence",
+    [
+        (
+            "captured = capsys.readouterr()\nassert 'no such port' in captured.err",
+            "The standard error contains 'no such port'.",
+        ),
+        (
+            "out, err = capsys.readouterr()\nassert out == f'{name}: no such port'",
+            "The output is '…: no such port'.",
+        ),
+        (
+            "with raises(OSError) as e:\n    go()\nassert 'no such port' in str(e.value)",
+            "The message of the error contains 'no such port'.",
+        ),
+        (
+            "runner = Runner()\nresult = runner.go('x')\nassert result.output == 'no such port'",
+            "`Runner().go('x').output == 'no such port'` holds.",
+        ),
+        ("self.assertEqual(go('x'), 'no such port')", "`go('x') == 'no such port'` holds."),
+    ],
+)
+def test_sentences_avoid_names_that_only_the_test_knows(test: str, sentence: str) -> None:
+    source = f"def test_it(self, capsys, name):\n{textwrap.indent(test, '    ')}".encode()
+    known = KnownTexts("OSError", BASE, BASE)
+    found = find_demands(
+        {"tests/test_a.py": source}, ["tests/test_a.py::test_it"], patch_of("warn('no such port')\n"), known
+    )
+    assert [demand.suggestion for demand in found] == [sentence]
+
+
+@pytest.mark.parametrize(
     "text,sentence",
     [
         ("--allow-unicode", "There is a command line option '--allow-unicode'."),

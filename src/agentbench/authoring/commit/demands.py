@@ -11,13 +11,15 @@ import ast
 import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agentbench.core.python_syntax import parse_or_none
 
 _RAISES = frozenset({"raises", "warns", "assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex"})
 _REGEX = frozenset({"assertRaisesRegex", "assertWarnsRegex"})
+_COMPARISONS = {"assertEqual": ast.Eq, "assertNotEqual": ast.NotEq, "assertIn": ast.In, "assertNotIn": ast.NotIn}
+"""Methods of unittest that compare their first two arguments."""
 _MESSAGE = re.compile(r"\bstr\(|\.value\b|\.args\b|\.message\b|\bcaplog\b|\berr\b|\.stderr\b")
 _MIN_TEXT = 4
 _SMALL = 12
@@ -98,18 +100,26 @@ def _required_functions(hidden: Mapping[str, bytes], required: Iterable[str]) ->
 
 def _demands_of(path: str, function: ast.AST, added: _Constants, known: KnownTexts) -> Iterator[Demand]:
     parameters = _parameter_values(function)
+    local = _local_names(function)
     for node in ast.walk(function):
         if isinstance(node, ast.With | ast.AsyncWith):
             for item in node.items:
-                yield from _raises_demands(path, item.context_expr, _shown(node.body[0]), parameters, added, known)
+                yield from _raises_demands(
+                    path, item.context_expr, _shown(node.body[0], local), parameters, added, known
+                )
         elif isinstance(node, ast.Assert):
-            yield from _assert_demands(path, node, added, known)
+            for compare in ast.walk(node.test):
+                if isinstance(compare, ast.Compare):
+                    yield from _compare_demands(path, compare, local, added, known)
+        elif isinstance(node, ast.Call) and _called(node) in _COMPARISONS and len(node.args) > 1:
+            compare = ast.Compare(node.args[0], [_COMPARISONS[_called(node)]()], [node.args[1]])
+            yield from _compare_demands(path, compare, local, added, known)
         elif isinstance(node, ast.Call) and _called(node).startswith("assert") and _called(node) not in _RAISES:
             for argument in node.args:
                 yield from _constant_demands(path, argument, f"`{_shown(node)}` holds.", added, known)
         elif isinstance(node, ast.Call) and _called(node) in _RAISES and len(node.args) > 1 + (_called(node) in _REGEX):
             called = node.args[1 + (_called(node) in _REGEX)]  # assertRaises(Error, function, …)
-            yield from _raises_demands(path, node, f"{_shown(called)}(…)", parameters, added, known)
+            yield from _raises_demands(path, node, f"{_shown(called, local)}(…)", parameters, added, known)
     yield from _used_constants(path, function, added, known)
 
 
@@ -155,19 +165,19 @@ def _raises_demands(
                 yield Demand("text", repr(plain), place, message)
 
 
-def _assert_demands(path: str, node: ast.Assert, added: _Constants, known: KnownTexts) -> Iterator[Demand]:
-    compares = [part for part in ast.walk(node.test) if isinstance(part, ast.Compare)]
-    for compare in compares:
-        for side in (compare.left, *compare.comparators):
-            yield from _constant_demands(path, side, f"`{_shown(compare)}` holds.", added, known)
+def _compare_demands(
+    path: str, compare: ast.Compare, local: _LocalNames, added: _Constants, known: KnownTexts
+) -> Iterator[Demand]:
+    kind: Kind = "text" if _MESSAGE.search(ast.unparse(compare)) else "value"
+    for side in (compare.left, *compare.comparators):
+        yield from _constant_demands(path, side, _comparison_sentence(compare, side, local), added, known, kind)
 
 
 def _constant_demands(
-    path: str, node: ast.expr, suggestion: str, added: _Constants, known: KnownTexts
+    path: str, node: ast.expr, suggestion: str, added: _Constants, known: KnownTexts, kind: Kind = "value"
 ) -> Iterator[Demand]:
     """Yield the demands of an operand that is a constant, or a list, tuple, set or dict of constants."""
     place = f"{path}:{node.lineno}"
-    kind: Kind = "text" if _MESSAGE.search(suggestion) else "value"
     for text in _strings(node):
         if added.gives(text) and not _is_known(text, added, known):
             yield Demand(kind, repr(text[:_SHOWN]), place, suggestion)
@@ -197,6 +207,28 @@ def _support_sentence(wanted: str) -> str:
     )
 
 
+_VERBS = {ast.Eq: "is", ast.NotEq: "is not", ast.In: "contains", ast.NotIn: "does not contain"}
+_SUBJECTS = (
+    (re.compile(r"\b(err|stderr)\b"), "The standard error"),
+    (re.compile(r"\b(out|stdout|output)\b"), "The output"),
+    (re.compile(r"\bcaplog\b"), "The log"),
+    (re.compile(r"\bstr\(|\.(value|args|message)\b"), "The message of the error"),
+)
+"""Names for what tests read from their fixtures, such as `captured.err`."""
+
+
+def _comparison_sentence(compare: ast.Compare, constant: ast.expr, local: _LocalNames) -> str:
+    """Return a sentence about a comparison with a constant. Names that only the test knows are avoided where possible."""
+    text = _shown(compare, local)
+    subject = next((words for pattern, words in _SUBJECTS if pattern.search(text)), None)
+    operator = type(compare.ops[0])
+    listed = operator in (ast.In, ast.NotIn) and constant is not compare.left  # `err in ["a", "b"]`
+    simple = len(compare.ops) == 1 and operator in _VERBS and not listed
+    if subject is None or not simple or not local.unknown_in(compare):
+        return f"`{text}` holds."
+    return f"{subject} {_VERBS[operator]} {_shown(constant)}."
+
+
 def _is_known(text: str, added: _Constants, known: KnownTexts) -> bool:
     """Return whether a solver can read a text, or every part of it that the fix adds."""
     return (
@@ -224,14 +256,47 @@ def _called(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def _shown(node: ast.AST) -> str:
-    """Return an expression in one line. Values in f-strings are left out: they are variables of the test."""
-    text = " ".join(ast.unparse(_PlainTexts().visit(copy.deepcopy(node))).split())
+@dataclass(frozen=True, slots=True)
+class _LocalNames:
+    """The names that a test binds, and the values of those that it binds once, by an assignment."""
+
+    names: frozenset[str] = frozenset()
+    values: Mapping[str, ast.expr] = field(default_factory=dict)
+
+    def unknown_in(self, node: ast.AST) -> bool:
+        """Return whether an expression still contains names of the test when known values are in their place."""
+        shown = _Shown(self.values).visit(copy.deepcopy(node))
+        return any(isinstance(part, ast.Name) and part.id in self.names for part in ast.walk(shown))
+
+
+def _local_names(function: ast.AST) -> _LocalNames:
+    parts = list(ast.walk(function))
+    bound = [part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
+    bound += [part.arg for part in parts if isinstance(part, ast.arg)]
+    values: dict[str, ast.expr] = {}
+    for assign in sorted((part for part in parts if isinstance(part, ast.Assign)), key=lambda part: part.lineno):
+        target, value = assign.targets[0], _Shown(values).visit(copy.deepcopy(assign.value))
+        # A longer value would hide the rest of the sentence.
+        if isinstance(target, ast.Name) and bound.count(target.id) == 1 and len(ast.unparse(value)) <= _SHOWN // 2:
+            values[target.id] = value
+    return _LocalNames(frozenset(bound), values)
+
+
+def _shown(node: ast.AST, local: _LocalNames | None = None) -> str:
+    """Return an expression in one line, with the values of local names. Values in f-strings are left out."""
+    shown = _Shown(local.values if local else {}).visit(copy.deepcopy(node))
+    text = " ".join(ast.unparse(shown).split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
-class _PlainTexts(ast.NodeTransformer):
-    """Replaces f-strings by texts with `…` in place of each value."""
+class _Shown(ast.NodeTransformer):
+    """Replaces f-strings by texts with `…` in place of each value, and local names by their values."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._values.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Constant:
         parts = [str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values]
