@@ -42,6 +42,17 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext
         context.close()
 
 
+WIDE_BOXES = """() => {
+    const room = (box) => box.clientWidth - 2 * parseFloat(getComputedStyle(box).paddingLeft);
+    const exceeds = (box, parts) =>
+        [...box.querySelectorAll(parts)].some((part) => part.getBoundingClientRect().width > room(box) + 1);
+    return [...document.querySelectorAll('*')]
+        .filter((box) => box.scrollWidth > box.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(box).overflowX))
+        .filter((box) => !box.matches('.vt, .vt-body') && (!exceeds(box, 'table') || exceeds(box, 'svg')))
+        .map((box) => box.outerHTML.slice(0, 80)) }"""
+"""Elements that scroll sideways and neither are nor contain a wide table; `.vt` is the table of attempts."""
+
+
 class Watched:
     """A page that records requests, console messages, dialogs and errors."""
 
@@ -75,6 +86,11 @@ class Watched:
         self.page.goto(f"file://{file}{address}")
         self.page.wait_for_selector("html[data-ready]")
         return self.page
+
+    def assert_only_tables_scroll(self, place: str) -> None:
+        """Check that the page is not wider than the screen, and that only tables scroll sideways."""
+        assert self.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, place
+        assert self.page.evaluate(WIDE_BOXES) == [], place
 
     def assert_clean(self) -> None:
         assert self.errors == []

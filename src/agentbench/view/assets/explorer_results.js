@@ -215,30 +215,14 @@ function chartOf(answer, ask, group) {
   const figure =
     ask.measure === "rate"
       ? forest(rows.map(interval), { low: 0, high: 1, label: title, format: (v) => Math.round(v * 100) + "%" })
-      : valueBars(
+      : bars(
           rows.map((row) => ({ name: label(row), value: row[at[ask.measure]], words: format(row[at[ask.measure]]) })),
           title,
+          110,
         );
   const notes = [
     ask.measure === "rate" ? "95% Wilson intervals over attempts that count; repeats of a task are not independent." : "",
     all.length > MAX_CHARTED ? `First ${MAX_CHARTED} of ${whole(all.length)} groups.` : "",
   ];
   return card(title, notes.filter(Boolean).join(" "), figure);
-}
-function valueBars(rows, label) {
-  const largest = Math.max(1e-12, ...rows.map((row) => row.value));
-  const left = 190;
-  const width = 640;
-  const step = 27;
-  const bar = (row, i) => {
-    const length = Math.max(2, ((width - left - 110) * row.value) / largest);
-    return s(
-      "g",
-      {},
-      text(left - 10, i * step + 17, row.name, { "text-anchor": "end" }),
-      s("rect", { x: left, y: i * step + 4, width: length, height: 18, rx: 4, class: "f-accent" }),
-      text(left + length + 8, i * step + 17, row.words, { class: "strong" }),
-    );
-  };
-  return frame(width, rows.length * step + 4, label, rows.map(bar));
 }

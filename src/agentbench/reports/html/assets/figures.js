@@ -9,24 +9,42 @@ function frame(width, height, label, ...children) {
 }
 const text = (x, y, words, more) => s("text", { x, y, ...(more || {}) }, safe(words));
 
-function bars(rows, label) {
-  const largest = Math.max(1, ...rows.map((r) => r.value)),
-    left = 190,
-    width = 640,
-    step = 27;
+/* A chart is drawn as wide as its card on a phone, so that its text keeps its size. */
+const chartWidth = () => Math.max(280, Math.min(640, innerWidth - 66));
+/* The layout of a chart of rows: their names stand in a column beside them, on a phone above them. */
+function rowLayout(column) {
+  const width = chartWidth(),
+    narrow = width < 500;
+  return {
+    width,
+    narrow,
+    left: narrow ? 0 : column,
+    above: narrow ? 20 : 0,
+    rowName: (words, middle) =>
+      narrow
+        ? text(0, middle - 14, cut(safe(words), 28))
+        : text(column - 10, middle + 4, cut(safe(words), Math.floor(column / 6.6)), { "text-anchor": "end" }),
+  };
+}
+
+/* Bars with words behind them; `room` is the space for the words. */
+function bars(rows, label, room) {
+  const largest = Math.max(1e-12, ...rows.map((r) => r.value)),
+    { width, left, above, rowName } = rowLayout(190),
+    step = 27 + above;
   return frame(
     width,
     rows.length * step + 4,
     label,
     rows.map((row, i) => {
-      const y = i * step,
-        w = Math.max(2, ((width - left - 60) * row.value) / largest);
+      const y = i * step + above,
+        w = Math.max(2, ((width - left - room) * row.value) / largest);
       return s(
         "g",
         {},
-        text(left - 10, y + 17, cut(safe(row.name), 28), { "text-anchor": "end" }),
+        rowName(row.name, y + 13),
         s("rect", { x: left, y: y + 4, width: w, height: 18, rx: 4, class: row.cls || "f-accent" }),
-        text(left + w + 8, y + 17, whole(row.value), { class: "strong" }),
+        text(left + w + 8, y + 17, row.words, { class: "strong" }),
       );
     }),
   );
@@ -34,10 +52,10 @@ function bars(rows, label) {
 
 /* Forest plot: shares with intervals; `zero` draws a line at no difference. */
 function forest(rows, { low, high, zero, label, format, band }) {
-  const width = 640,
-    left = 170,
-    right = rows.some((row) => row.note) ? 130 : 20,
-    step = 34,
+  const { width, narrow, left: column, above, rowName } = rowLayout(170),
+    left = column || 14,
+    right = rows.some((row) => row.note) && !narrow ? 130 : 20,
+    step = 34 + above,
     span = high - low || 1;
   const x = (v) => left + ((Math.min(high, Math.max(low, v)) - low) / span) * (width - left - right);
   const bottom = rows.length * step + 6,
@@ -54,11 +72,11 @@ function forest(rows, { low, high, zero, label, format, band }) {
       s("rect", { x: x(band[0]), y: 0, width: Math.max(0, x(band[1]) - x(band[0])), height: bottom, class: "f-line", opacity: ".35" }),
     zero && s("line", { x1: x(0), x2: x(0), y1: 0, y2: bottom, class: "s-ink", "stroke-dasharray": "4 3" }),
     rows.map((row, i) => {
-      const y = i * step + 17;
+      const y = i * step + above + 17;
       return s(
         "g",
         { class: row.cls },
-        text(left - 12, y + 4, cut(safe(row.name), 26), { "text-anchor": "end" }),
+        rowName(row.name, y),
         row.low !== null &&
           row.low !== undefined &&
           s("line", {
@@ -72,7 +90,7 @@ function forest(rows, { low, high, zero, label, format, band }) {
             opacity: ".45",
           }),
         row.value !== null && row.value !== undefined && s("circle", { cx: x(row.value), cy: y, r: 6, class: row.fill || "f-accent" }),
-        row.note && text(width, y + 4, row.note, { "text-anchor": "end", class: "dimt" }),
+        row.note && text(width, narrow ? y - 14 : y + 4, row.note, { "text-anchor": "end", class: "dimt" }),
         s("title", {}, safe(row.tip || "")),
       );
     }),
@@ -88,7 +106,7 @@ function ticks(largest) {
 }
 
 function lines(series, { label, xlabel, ylabel, xformat, yformat, ymax, step }) {
-  const width = 640,
+  const width = chartWidth(),
     height = 262,
     left = 54,
     bottom = 40,
@@ -159,7 +177,7 @@ const legend = (runs) =>
 
 /* Cost and rate of methods with their intervals. The dashed line joins methods that none is cheaper and better than. */
 function scatter(methods, { label, xlabel }) {
-  const width = 640,
+  const width = chartWidth(),
     height = 300,
     left = 54,
     right = 20,
@@ -235,26 +253,31 @@ function weightsFigure(sets) {
     ["3", "passes checks"],
     ["4", "is safe"],
   ];
-  const width = 640,
+  const width = chartWidth(),
+    columns = width < 500 ? 2 : 4,
+    box = (width + 12) / columns,
+    below = 56 * (4 / columns - 1),
     cls = ["k0", "k4", "k3"],
-    step = 82,
+    step = columns === 2 ? 98 : 82,
     label = (set) => (sets.length > 1 ? `${set.runs.map(safe).join(", ")}: ${plural(set.tasks, "task")}` : "then the score, weighted:");
   return frame(
     width,
-    68 + step * sets.length,
+    68 + below + step * sets.length,
     "All gates must pass; then the score is weighted",
-    gates.map(([id, name], i) =>
-      s(
+    gates.map(([id, name], i) => {
+      const x = (i % columns) * box,
+        y = 56 * Math.floor(i / columns);
+      return s(
         "g",
         {},
-        s("rect", { x: i * 162, y: 4, width: 150, height: 46, rx: 8, class: "f-soft" }),
-        text(i * 162 + 14, 24, id, { class: "strong" }),
-        text(i * 162 + 14, 41, name, { class: "dimt" }),
-        i < 3 && text(i * 162 + 156, 32, "›", { "text-anchor": "middle" }),
-      ),
-    ),
+        s("rect", { x, y: y + 4, width: box - 12, height: 46, rx: 8, class: "f-soft" }),
+        text(x + 14, y + 24, id, { class: "strong" }),
+        text(x + 14, y + 41, name, { class: "dimt" }),
+        i < 3 && (i + 1) % columns > 0 && text(x + box - 6, y + 32, "›", { "text-anchor": "middle" }),
+      );
+    }),
     sets.map((set, row) => {
-      const y = row * step;
+      const y = below + row * step;
       let x = 0;
       return s(
         "g",
@@ -264,13 +287,14 @@ function weightsFigure(sets) {
           .filter(([, weight]) => weight > 0)
           .map(([name, weight], i) => {
             const w = weight * width,
-              at = x;
+              at = x,
+              lines = columns === 2 ? [name, weight.toFixed(2)] : [`${name} ${weight.toFixed(2)}`];
             x += w;
             return s(
               "g",
               { class: cls[i % 3] },
               s("rect", { x: at, y: 86 + y, width: Math.max(0, w - 4), height: 30, rx: 6, class: "f-k", opacity: ".85" }),
-              s("text", { x: at + 2, y: 134 + y }, `${safe(name)} ${weight.toFixed(2)}`),
+              lines.map((line, n) => text(at + 2, 134 + y + 16 * n, line)),
             );
           }),
       );
@@ -280,11 +304,10 @@ function weightsFigure(sets) {
 
 function flipsFigure(flips) {
   const shown = flips.slice(0, 24),
-    width = 640,
-    left = 220,
+    { width, left, above, rowName } = rowLayout(220),
     middle = (width + left) / 2,
     half = (width - left) / 2 - 46,
-    step = 24;
+    step = 24 + above;
   return frame(
     width,
     shown.length * step + 22,
@@ -293,13 +316,13 @@ function flipsFigure(flips) {
     text(middle + 8, 12, "B better", { class: "dimt" }),
     s("line", { x1: middle, x2: middle, y1: 18, y2: shown.length * step + 20, class: "s-ink" }),
     shown.map((flip, i) => {
-      const y = i * step + 21,
+      const y = i * step + above + 21,
         gain = flip.b - flip.a,
         w = Math.abs(gain) * half;
       return s(
         "g",
         {},
-        text(left - 10, y + 14, cut(safe(flip.task), 30), { "text-anchor": "end" }),
+        rowName(flip.task, y + 11),
         s("rect", { x: gain > 0 ? middle : middle - w, y: y + 3, width: w, height: 16, rx: 4, class: gain > 0 ? "f-b" : "f-a" }),
         text(gain > 0 ? middle + w + 6 : middle - w - 6, y + 15, pts(gain), { "text-anchor": gain > 0 ? "start" : "end", class: "dimt" }),
       );

@@ -153,12 +153,13 @@ function reasonsCard() {
     .map(([name, value]) => ({
       name,
       value,
+      words: whole(value),
       cls: /SETUP|BASELINE|SANDBOX|INTERRUPTED|OPERATOR/.test(name) ? "f-invalid" : name === "ACCEPTANCE_ERROR" ? "f-error" : "f-fail",
     }));
   return card(
     "Failure reasons",
     "One per attempt: the first that applies.",
-    rows.length ? bars(rows, "Failure reasons") : h("p", { class: "empty" }, "Every attempt passed."),
+    rows.length ? bars(rows, "Failure reasons", 60) : h("p", { class: "empty" }, "Every attempt passed."),
     h("h3", { style: { "margin-top": "14px" } }, "Gate outcomes"),
     h(
       "table",
