@@ -70,6 +70,12 @@ def test_files_are_relative_to_the_variant(tmp_path: Path) -> None:
     assert (variant.entrypoint, variant.files) == ("cli:aider", str(tmp_path / "program"))
 
 
+@pytest.mark.parametrize("agent", ["inspect:solvers:fix", "harbor:agents:Fixer"])
+def test_variant_of_another_tool_has_files_and_environment(tmp_path: Path, agent: str) -> None:
+    (tmp_path / "x.yaml").write_text(f"{{name: x, agent: '{agent}', files: program, env: {{A: b}}}}")
+    assert load_variant("x", tmp_path).files == str(tmp_path / "program")
+
+
 @pytest.mark.parametrize(
     "options, message",
     [

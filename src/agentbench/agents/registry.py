@@ -9,6 +9,7 @@ from agentbench.agents import command, llm_v0, noop, reference, scripted
 from agentbench.agents import subagents as team
 from agentbench.agents.base import Agent, AgentFactory, AgentSetup
 from agentbench.agents.cli import agent as cli
+from agentbench.agents.cli.names import CLI, is_third_party
 from agentbench.agents.cli.profiles import PROFILES
 from agentbench.contract.problem import did_you_mean
 from agentbench.contract.schema import Task
@@ -24,7 +25,7 @@ AGENTS: Mapping[str, AgentFactory] = {
     "llm_v0": llm_v0.make,
     "context_packer": llm_v0.make_context_packer,
     "subagents": team.make,
-    **{f"{cli.PREFIX}{name}": partial(cli.make, profile) for name, profile in PROFILES.items()},
+    **{f"{CLI}{name}": partial(cli.make, profile) for name, profile in PROFILES.items()},
 }
 NEED_MODEL = frozenset({"llm_v0", "context_packer", "subagents"})
 """Agents that need a model, besides all third-party programs."""
@@ -58,7 +59,7 @@ def require_agent(name: str, *, has_model: bool) -> None:
         InputError: it does not.
     """
     _factory(name)
-    if not has_model and (name in NEED_MODEL or name.startswith(cli.PREFIXES)):
+    if not has_model and (name in NEED_MODEL or is_third_party(name)):
         raise InputError(f"agent '{name}' needs a model", remedy="set one with --model or in the variant file")
 
 
@@ -80,7 +81,7 @@ def require_turns(name: str, turns: int) -> None:
     Raises:
         InputError: it is a command line agent, which ends with its first turn.
     """
-    if turns and name.startswith(cli.PREFIXES):
+    if turns and is_third_party(name):
         msg = f"agent '{name}' does not support multi-turn tasks (the task has {turns} further turns)"
         raise InputError(msg, remedy="use an agent that does, such as llm_v0, scripted or command")
 
@@ -91,7 +92,7 @@ def require_tools(name: str, task: Task) -> None:
     Raises:
         InputError: it is a program.
     """
-    if task.policy.stage_mode == "strict" and (name == "command" or name.startswith(cli.PREFIXES)):
+    if task.policy.stage_mode == "strict" and (name == "command" or is_third_party(name)):
         msg = f"agent '{name}' cannot run task '{task.id}': `stage_mode: strict` cannot be enforced on a program, which acts without tools"
         raise InputError(
             msg, remedy="use an agent that works through tools, such as llm_v0, or set `policy.stage_mode: auto`"

@@ -16,6 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 import agentbench
+from agentbench.agents.cli.names import is_third_party
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.problem import InvalidFileError
 from agentbench.contract.schema_problems import validate_document
@@ -84,7 +85,7 @@ class VariantFile(_Closed):
         given = [name for name in ("agent", "command", "cli") if getattr(self, name) is not None]
         if not given or (len(given) > 1 and not (given == ["agent", "command"] and self.agent == "command")):
             yield f"expected exactly one of agent, command and cli; got {', '.join(given) or 'none'}"
-        program = self.entrypoint == "command" or self.entrypoint.startswith("cli:")
+        program = self.entrypoint == "command" or is_third_party(self.entrypoint)
         yield from (f"{name}: only for a program" for name in ("files", "env") if getattr(self, name) and not program)
         yield from (
             f"env: invalid name {name!r}" for name in self.env if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from agentbench.acceptance.grading_context import GradingContext
+from agentbench.agents.cli.names import is_third_party
 from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Identities
@@ -296,7 +297,7 @@ class Lab:
         Raises:
             SandboxUnavailable: it cannot be installed here.
         """
-        if not agent.startswith(("cli:", "inspect:", "harbor:")):
+        if not is_third_party(agent):
             return None
         from agentbench.agents.cli.agent import profile_of  # noqa: PLC0415 - few runs run such programs
         from agentbench.agents.cli.layer import install  # noqa: PLC0415

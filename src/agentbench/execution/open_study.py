@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentbench.agents.cli.names import is_third_party
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, InputError
@@ -309,7 +310,7 @@ def _check_requirements(
         return
     if preflight:
         lab.models.preflight(rows, lab.judge)
-    for agent in dict.fromkeys(row.configuration.agent for row in rows if row.configuration.agent.startswith("cli:")):
+    for agent in filter(is_third_party, dict.fromkeys(row.configuration.agent for row in rows)):
         observer.note(f"{agent}: preparing its program, which takes minutes the first time")
     for row in rows:
         agent = row.configuration.agent

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentbench.agents.base import AgentExit, AgentSetup, program_exit, require_model
+from agentbench.agents.cli import names
 from agentbench.agents.cli.profiles import HARBOR, INSPECT, PRIVATE, PROFILES, Profile
 from agentbench.agents.command import (
     AGENT_FILES_TARGET,
@@ -20,7 +21,6 @@ from agentbench.core.text import printable
 from agentbench.tools.program_run import AgentProgram
 from agentbench.tools.session import Session
 
-PREFIX = "cli:"
 _OBJECT = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 
 
@@ -37,17 +37,15 @@ class Bridge:
 
 
 BRIDGES = (
-    Bridge("inspect:", INSPECT, "inspect:MODULE:SOLVER", "inspect:my_solvers:fix", re.compile(_OBJECT, re.ASCII)),
+    Bridge(names.INSPECT, INSPECT, "inspect:MODULE:SOLVER", "inspect:my_solvers:fix", re.compile(_OBJECT, re.ASCII)),
     Bridge(
-        "harbor:",
+        names.HARBOR,
         HARBOR,
         "harbor:NAME or harbor:MODULE:CLASS",
         "harbor:my_agents:Fixer",
         re.compile(rf"[a-z][a-z0-9-]*|{_OBJECT}", re.ASCII),
     ),
 )
-PREFIXES = (PREFIX, *(bridge.prefix for bridge in BRIDGES))
-"""Prefixes of the names of all agents that are third-party programs."""
 
 
 class CliAgent:
@@ -87,7 +85,7 @@ def profile_of(agent: str) -> Profile | None:
     bridge = bridge_of(agent)
     if bridge is not None:
         return bridge.profile
-    return PROFILES.get(agent.removeprefix(PREFIX)) if agent.startswith(PREFIX) else None
+    return PROFILES.get(agent.removeprefix(names.CLI)) if agent.startswith(names.CLI) else None
 
 
 def make(profile: Profile, setup: AgentSetup) -> CliAgent:
@@ -96,7 +94,7 @@ def make(profile: Profile, setup: AgentSetup) -> CliAgent:
     Raises:
         InputError: no model was given, or its name is unsafe in a shell line.
     """
-    name = f"{PREFIX}{profile.name}"
+    name = f"{names.CLI}{profile.name}"
     return CliAgent(name, profile, _model_name(name, setup), setup.env)
 
 
