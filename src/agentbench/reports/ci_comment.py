@@ -7,12 +7,11 @@ HTML works; in annotations they are escaped as the runner's commands need it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
-from agentbench.core.reasons import Attribution
 from agentbench.core.text import printable
 from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord
+from agentbench.reports.ci_findings import doubts, not_passed, severity
 from agentbench.reports.escape import code, markdown_table, plain
 from agentbench.reports.gate import GateVerdict
 from agentbench.reports.number_format import plural
@@ -70,16 +69,6 @@ def task_annotations(run: Run, folder: str) -> Iterator[str]:
         yield f"::notice ::{plural(len(failed) - shown, 'further attempt')} did not pass"
 
 
-def doubts(run: Run) -> str:
-    """Return what was altered in the run, or that it has no seals; empty text if its records can be relied on."""
-    return run.mark_seals("").strip() if run.altered or run.seals is None else ""
-
-
-def severity(record: AttemptRecord) -> Literal["error", "warning"]:
-    """Return how an attempt that did not pass is marked: only what the agent did is an error."""
-    return "error" if record.attribution is Attribution.AGENT else "warning"
-
-
 def _verdict(run: Run, compared: PairedReport | None, gate: GateVerdict | None) -> str:
     if gate is not None:
         return gate.line
@@ -111,14 +100,6 @@ def _attempts(finals: Sequence[AttemptRecord]) -> list[str]:
     table = markdown_table(("task", "method", "verdict"), rows[:MAX_ROWS])
     summary = f"{len(failed)} of {plural(len(finals), 'attempt')} did not pass"
     return ["", "<details>", f"<summary>{summary}</summary>", "", *table, "", *more, "</details>"]
-
-
-def not_passed(finals: Sequence[AttemptRecord]) -> list[AttemptRecord]:
-    """Return the attempts that did not pass, invalid ones last."""
-    return sorted(
-        (record for record in finals if not record.result.passed),
-        key=lambda record: (record.invalid_cause is not None, record.task_id, record.repeat),
-    )
 
 
 def _fitting(lines: Sequence[str]) -> str:

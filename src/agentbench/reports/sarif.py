@@ -12,7 +12,7 @@ from agentbench import __version__
 from agentbench.core.canonical import Json, sha256_hex
 from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord
-from agentbench.reports.ci_comment import doubts, not_passed, severity
+from agentbench.reports.ci_findings import doubts, not_passed, severity
 from agentbench.reports.escape import plain
 from agentbench.reports.sources import Run
 
