@@ -61,11 +61,6 @@ def published_thresholds() -> Thresholds:
     return Thresholds.of({name: entry["value"] for name, entry in _document()["thresholds"].items()})
 
 
-def threshold_meanings() -> Mapping[str, str]:
-    """Return the description of each threshold, for documentation."""
-    return {name: str(entry["meaning"]) for name, entry in _document()["thresholds"].items()}
-
-
 @cache
 def _document() -> dict[str, dict[str, dict[str, int]]]:
     text = Path(__file__).with_name("thresholds.json").read_text(encoding="utf-8")

@@ -2,16 +2,15 @@
 
 Under the canonical joint distribution (Jennison and Turnbull 2000, chapter 3) the statistics Z_1, …, Z_K of the looks are
 multivariate normal with mean θ√I_k and Cov(Z_j, Z_k) = √(I_j/I_k) for j ≤ k. In terms of B_k = Z_k·√t_k, with information
-fraction t_k, this is Brownian motion with drift, whose increments are independent. The density of B_k over the paths
-that crossed no earlier boundary follows from that of B_{k-1} by one integral (Armitage, McPherson and Rowe 1969; Jennison
-and Turnbull, chapter 19). The integrals use Gauss-Legendre quadrature.
+fraction t_k, this is Brownian motion with independent increments, without drift if the methods are equal. The density of B_k
+over the paths that crossed no earlier boundary follows from that of B_{k-1} by one integral (Armitage, McPherson and Rowe 1969;
+Jennison and Turnbull, chapter 19). The integrals use Gauss-Legendre quadrature.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 
@@ -47,39 +46,6 @@ def spent(spending: Spending, fraction: float, alpha: float) -> float:
     return min(alpha, 2 * math.erfc(_NORMAL.inv_cdf(1 - alpha / 4) / math.sqrt(2 * fraction)))
 
 
-@dataclass(frozen=True, slots=True)
-class Crossing:
-    """Probabilities of crossing the upper and the lower boundary first at each look."""
-
-    upper: tuple[float, ...]
-    lower: tuple[float, ...]
-
-    @property
-    def total(self) -> float:
-        return math.fsum(self.upper) + math.fsum(self.lower)
-
-
-def crossing_probabilities(bounds: Sequence[float], fractions: Sequence[float], drift: float = 0.0) -> Crossing:
-    """Compute the probability of |Z_k| ≥ bounds[k] for the first time at each look.
-
-    `drift` is the mean of Z at information fraction 1: the true difference divided by its standard error there.
-
-    Raises:
-        ValueError: fractions do not increase, or the number of bounds differs.
-    """
-    _check_fractions(fractions)
-    if len(bounds) != len(fractions):
-        raise ValueError(f"{len(bounds)} bounds for {len(fractions)} looks")
-    path = _Path(drift)
-    upper, lower = [], []
-    for bound, fraction in zip(bounds, fractions, strict=True):
-        high, low = path.tails(bound, fraction)
-        upper.append(high)
-        lower.append(low)
-        path.advance(bound, fraction)
-    return Crossing(tuple(upper), tuple(lower))
-
-
 @cache
 def spending_bounds(spending: Spending, fractions: tuple[float, ...], alpha: float) -> tuple[float, ...]:
     """Return the boundaries c_k for |Z_k| at which the spending function is used up to each fraction.
@@ -88,7 +54,7 @@ def spending_bounds(spending: Spending, fractions: tuple[float, ...], alpha: flo
         ValueError: fractions do not increase from above 0 to at most 1.
     """
     _check_fractions(fractions)
-    path = _Path(0.0)
+    path = OpenPaths()
     bounds = []
     used = 0.0
     for fraction in fractions:
@@ -112,25 +78,17 @@ def _check_fractions(fractions: Sequence[float]) -> None:
         raise ValueError(f"information fractions must increase from above 0 to at most 1, got {list(fractions)}")
 
 
-class _Path:
+class OpenPaths:
     """The density of B over paths that crossed no boundary yet, at quadrature nodes."""
 
-    def __init__(self, drift: float) -> None:
-        self._drift = drift
+    def __init__(self) -> None:
         self._fraction = 0.0
         self._nodes: Floats = np.zeros(1)
         self._mass: Floats = np.ones(1)
         """Density times quadrature weight at each node."""
 
     def tails(self, bound: float, fraction: float) -> tuple[float, float]:
-        """Return the probabilities of not crossing before, and then Z ≥ bound, and Z ≤ -bound."""
-        deviation, limit = math.sqrt(fraction - self._fraction), bound * math.sqrt(fraction)
-        centre = self._nodes + self._drift * (fraction - self._fraction)
-        upper = float(self._mass @ _upper_tail((limit - centre) / deviation))
-        return upper, float(self._mass @ _upper_tail((limit + centre) / deviation))
-
-    def symmetric_tails(self, bound: float, fraction: float) -> tuple[float, float]:
-        """Return the probability of |Z| ≥ bound without drift, and how fast it falls as the bound grows."""
+        """Return the probability of |Z| ≥ bound for the first time, and how fast it falls as the bound grows."""
         deviation, scale = math.sqrt(fraction - self._fraction), math.sqrt(fraction)
         z = (bound * scale - self._nodes) / deviation
         slope = float(self._mass @ np.exp(-0.5 * z * z)) * scale / (deviation * math.sqrt(2 * math.pi))
@@ -139,13 +97,10 @@ class _Path:
     def advance(self, bound: float, fraction: float) -> None:
         """Move to the next look: the paths between its boundaries continue."""
         deviation = math.sqrt(fraction - self._fraction)
-        centre = self._nodes + self._drift * (fraction - self._fraction)
-        # A drift moves the paths; the boundary may be far outside of them.
-        reach = _INFINITE * math.sqrt(fraction) + abs(self._drift) * fraction
-        limit = min(bound * math.sqrt(fraction), reach)
+        limit = min(bound, _INFINITE) * math.sqrt(fraction)
         pieces = max(1, math.ceil(2 * limit / (_PIECE * deviation)))
         nodes, weights = _quadrature(limit, pieces)
-        kernel = np.exp(-0.5 * ((nodes[:, None] - centre[None, :]) / deviation) ** 2)
+        kernel = np.exp(-0.5 * ((nodes[:, None] - self._nodes[None, :]) / deviation) ** 2)
         self._mass = weights * (kernel @ self._mass) / (deviation * math.sqrt(2 * math.pi))
         self._nodes, self._fraction = nodes, fraction
 
@@ -163,16 +118,16 @@ def _upper_tail(z: Floats) -> Floats:
     return np.array([0.5 * math.erfc(value / root) for value in z.tolist()])
 
 
-def _solve(path: _Path, fraction: float, level: float) -> float:
-    """Find the bound that paths without drift cross at this look with probability `level`.
+def _solve(path: OpenPaths, fraction: float, level: float) -> float:
+    """Find the bound that paths cross at this look with probability `level`.
 
     Newton's method on the logarithm of the probability, with bisection as a fallback.
     """
-    if level <= 0 or path.symmetric_tails(_INFINITE, fraction)[0] >= level:
+    if level <= 0 or path.tails(_INFINITE, fraction)[0] >= level:
         return math.inf
     low, high, bound = 0.0, _INFINITE, 2.0
     for _ in range(_STEPS):
-        crossed, slope = path.symmetric_tails(bound, fraction)
+        crossed, slope = path.tails(bound, fraction)
         low, high = (bound, high) if crossed >= level else (low, bound)
         following = bound + crossed * math.log(crossed / level) / slope
         if not low < following < high:
