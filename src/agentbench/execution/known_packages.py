@@ -17,6 +17,7 @@ from agentbench.acceptance.cache import key_of, load_or_make
 from agentbench.acceptance.inspection.dependencies import declared_dependencies, is_python_declaration
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.package_name import normal_name
 from agentbench.execution.environment_facts import EnvironmentFacts
 from agentbench.sandbox.protocol import Prepared
 from agentbench.tree.limits import TreeTooLarge
@@ -69,7 +70,7 @@ def known_packages(task: LoadedTask, prepared: Prepared, facts: EnvironmentFacts
     """
     if task.task.environment.network_policy == "always":
         return None
-    from agentbench.policy.installs import new_packages, normal_name  # noqa: PLC0415 - needed once per environment
+    from agentbench.policy.installs import new_packages  # noqa: PLC0415 - needed once per environment
 
     installed = {*facts.packages, *_installed_in_workspace(prepared)}
     if not installed:

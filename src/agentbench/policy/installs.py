@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from agentbench.core.package_name import normal_name
 from agentbench.policy.shell import read_script
 
 _HINT = re.compile(r"install| i |sync|lock|update|upgrade|\badd\b|\bget\b|fetch|ci\b|resolve|restore|tidy|require")
@@ -50,11 +51,6 @@ _TAKES_VALUE = {
 }  # fmt: skip
 _PYTHON_INSTALL = re.compile(r"(?:python[\d.]*\ +-m\ +)?(?:pip[\d.]*|uv|poetry|pdm|pipenv|pipx)\ ")
 _PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?=$|[\[<>=!~;@ ])")
-
-
-def normal_name(name: str) -> str:
-    """Return the normalised name of a Python package: `Foo.Bar` and `foo_bar` are `foo-bar`."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def unknown_packages(line: str, known: Collection[str] | None) -> tuple[str, ...]:

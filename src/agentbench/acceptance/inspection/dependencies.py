@@ -7,6 +7,8 @@ import posixpath
 import re
 from collections.abc import Iterator
 
+from agentbench.core.package_name import normal_name
+
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _REQUIREMENTS = re.compile(rb"(?:.*[-_.])?requirements(?:[-_.].*)?\.(?:txt|in)")
 
@@ -41,9 +43,7 @@ def declared_dependencies(path: bytes, content: bytes) -> frozenset[str]:
             declared = _setup_cfg_dependencies(text)
         else:
             declared = iter(line for line in text.splitlines() if not line.lstrip().startswith(("#", "-")))
-        return frozenset(
-            re.sub(r"[-_.]+", "-", match[1]).lower() for line in declared if (match := _NAME.match(line)) is not None
-        )
+        return frozenset(normal_name(match[1]) for line in declared if (match := _NAME.match(line)) is not None)
     except (ValueError, RecursionError):
         return frozenset()
 

@@ -40,7 +40,7 @@ from agentbench.authoring.environment.requirements import (
     unpinned,
     with_tool_files,
 )
-from agentbench.workspace.source.package_index import normal_name
+from agentbench.core.package_name import normal_name
 
 _OPTION_PLUGINS = {"--cov": "pytest-cov", "-n": "pytest-xdist", "--numprocesses": "pytest-xdist", "--timeout": "pytest-timeout",
                    "--benchmark": "pytest-benchmark", "--asyncio": "pytest-asyncio", "--mypy": "pytest-mypy-plugins",

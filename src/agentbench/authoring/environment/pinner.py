@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentbench.authoring.environment.release_dates import PIN, order_of, with_constraints
-from agentbench.workspace.source.package_index import ProjectFiles, Release, files_of_version, normal_name
+from agentbench.core.package_name import normal_name
+from agentbench.workspace.source.package_index import ProjectFiles, Release, files_of_version
 
 _LOCK_FILE = '"$HOME/requirements.lock"'
 

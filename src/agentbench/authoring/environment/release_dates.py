@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from agentbench.authoring.environment.python_versions import released, supported_since
-from agentbench.workspace.source.package_index import ProjectFiles, Release, normal_name, version_of
+from agentbench.core.package_name import normal_name
+from agentbench.workspace.source.package_index import ProjectFiles, Release, version_of
 
 _FINAL = re.compile(r"v?(\d+(?:\.\d+)*)(?:\.post(\d+))?")
 PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9._+!-]*)")

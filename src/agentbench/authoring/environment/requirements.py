@@ -9,8 +9,8 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from agentbench.core.package_name import normal_name
 from agentbench.core.python_syntax import parse_or_none
-from agentbench.workspace.source.package_index import normal_name
 
 Read = Callable[[str], str | None]
 

@@ -31,8 +31,9 @@ from agentbench.authoring.environment.requirements import (
     unique,
 )
 from agentbench.core.canonical import Json
+from agentbench.core.package_name import normal_name
 from agentbench.execution.lab import Lab, PreparedTask
-from agentbench.workspace.source.package_index import ProjectFiles, normal_name
+from agentbench.workspace.source.package_index import ProjectFiles
 
 ROUNDS = 4
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*\w)?")

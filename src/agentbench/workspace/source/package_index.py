@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +20,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from agentbench.core.command import MIB
 from agentbench.core.errors import SourceError
+from agentbench.core.package_name import normal_name
 from agentbench.core.package_settings import PackageSettings, host_settings, without_credentials
 from agentbench.workspace.source.download import DOWNLOAD_ERRORS, open_url
 
@@ -160,11 +160,6 @@ def _not_found(request: str, releases: list[Release], problems: list[str], setti
         f"{request} was not found; configured indexes: {indexes}",
         remedy="check name and version, or configure an index that has it (PIP_INDEX_URL, pip.conf)",
     )
-
-
-@lru_cache(maxsize=1024)  # files of one project are many and have the same name
-def normal_name(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _normal_version(version: str) -> str:
