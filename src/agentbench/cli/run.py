@@ -130,8 +130,7 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, as_json: bool) -> Stud
     ]
     if changed:
         msg = f"{', '.join(changed)} cannot be changed when resuming"
-        kept = "--workers, --executor, --ray-address, --task-usd, --total-usd, --model-patience, --no-preflight, --sign, --witness, --notify and --fail-on"
-        raise InputError(msg, remedy=f"omit it or start a new run; only {kept} can be changed")
+        raise InputError(msg, remedy=f"omit it or start a new run; only {_changeable_options()} can be changed")
     ended_by_cap = any(
         record.termination.code is TerminationCode.TOTAL_BUDGET for record in filter(is_repeatable, run.finals())
     )
@@ -151,29 +150,21 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, as_json: bool) -> Stud
     return resume_run(path, recorded_tasks(run, request), request, as_json=as_json)
 
 
-_FREE = frozenset(
-    {
-        "resume",
-        "workers",
-        "executor",
-        "ray_address",
-        "fail_on",
-        "as_json",
-        "dry_run",
-        "out",
-        "sign",
-        "witness",
-        "task_usd",
-        "total_usd",
-        "model_patience",
-        "preflight",
-        "view",
-        "notify",
-    }
+_CHANGEABLE = (
+    *("workers", "executor", "ray_address", "task_usd", "total_usd", "model_patience", "preflight"),
+    *("sign", "witness", "notify", "fail_on"),
 )
-"""Options that may differ when a run is resumed: they change its speed, its end or its output, not what attempts do."""
+"""Options that may differ when a run is resumed: they change its speed or its end, not what attempts do."""
+_OF_THE_COMMAND = frozenset({"resume", "dry_run", "out", "view", "as_json"})
+"""Options of the command alone, which no request contains."""
 _FIXED = frozenset({"tasks", "strata", "failed_of", "limit", "vault_recipients", "vault_passphrase"})
 """Options that a resumed run never takes: it has the tasks and the evidence that it started with."""
+
+
+def _changeable_options() -> str:
+    options = {parameter.name: parameter for parameter in click.get_current_context().command.params}
+    flags = [(options[name].secondary_opts or options[name].opts)[0] for name in _CHANGEABLE]
+    return f"{', '.join(flags[:-1])} and {flags[-1]}"
 
 
 def _given_options() -> dict[str, str]:
@@ -182,7 +173,7 @@ def _given_options() -> dict[str, str]:
     return {
         parameter.opts[0]: parameter.name
         for parameter in context.command.params
-        if parameter.name not in _FREE and _is_given(parameter.name)
+        if parameter.name not in {*_CHANGEABLE, *_OF_THE_COMMAND} and _is_given(parameter.name)
     }
 
 
