@@ -6,7 +6,7 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,13 @@ def print_result(result: StudyResult, *, as_json: bool) -> None:
     if len(result.runs) > 1:
         verb = "paired" if len(result.runs) == 2 else "compare"
         click.echo(f"Compare: ab report {verb} {shlex.join(map(str, result.runs))}")
+
+
+def progress_printer(*, quiet: bool) -> Callable[[str], None]:
+    """Return a function that prints a line on stderr, or with `quiet` nothing."""
+    from agentbench.core.text import printable
+
+    return lambda line: None if quiet else click.echo(printable(line), err=True)
 
 
 def attempt_label(task: str, variant: str, repeat: int) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from agentbench.cli.options import fresh_option, json_option, sandbox_option, workers_option
+from agentbench.cli.output import progress_printer
 from agentbench.cli.selection import SelectionOptions, select_tasks, selection_options
 
 if TYPE_CHECKING:
@@ -61,18 +62,12 @@ def command(
     the mutation does not change behaviour. Exit code 1 if the empty patch passes, the reference fails or too few
     mutations are rejected; 2 if --min-kill-rate is given and no mutation was decided.
     """
-    from agentbench.core.text import printable
     from agentbench.execution.lab import Lab
     from agentbench.execution.validation import audit_json, audit_tasks
 
     tasks = select_tasks(selection, paths).tasks
-
-    def report(line: str) -> None:
-        if not as_json:
-            click.echo(printable(line), err=True)
-
     with Lab(sandbox=sandbox, fresh_setup=fresh_setup) as lab:
-        audits = audit_tasks(tasks, lab, wanted=variants, workers=workers, report=report)
+        audits = audit_tasks(tasks, lab, wanted=variants, workers=workers, report=progress_printer(quiet=as_json))
     if as_json:
         click.echo(json.dumps({"tasks": list(map(audit_json, audits))}))
     else:

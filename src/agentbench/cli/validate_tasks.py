@@ -10,6 +10,7 @@ from typing import Unpack
 import click
 
 from agentbench.cli.options import fresh_option, json_option, sandbox_option, workers_option
+from agentbench.cli.output import progress_printer
 from agentbench.cli.selection import SelectionOptions, select_tasks, selection_options
 
 EPILOG = """\b
@@ -47,13 +48,8 @@ def command(
     from agentbench.execution.validation import validate_suite
 
     tasks = select_tasks(selection).tasks
-
-    def report(line: str) -> None:
-        if not as_json:
-            click.echo(printable(line), err=True)
-
     with Lab(sandbox=sandbox, fresh_setup=fresh_setup) as lab:
-        results = validate_suite(tasks, lab, repeats=repeats, workers=workers, report=report)
+        results = validate_suite(tasks, lab, repeats=repeats, workers=workers, report=progress_printer(quiet=as_json))
     invalid = [result for result in results if not result.valid]
     if as_json:
         click.echo(json.dumps({"tasks": [{**asdict(result), "pinned": not result.unpinned} for result in results]}))

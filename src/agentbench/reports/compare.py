@@ -11,10 +11,9 @@ from itertools import combinations
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
-from agentbench.reports.deviations import makes_provisional, side_deviations
+from agentbench.reports.deviations import makes_provisional, provenance_of, side_deviations
 from agentbench.reports.escape import code, csv_text, markdown_table, plain
 from agentbench.reports.number_format import amount, percent, plural, points, probability, share_interval, total
-from agentbench.reports.provenance import Provenance, read_provenance
 from agentbench.reports.sequential_text import unadjusted_deviation
 from agentbench.reports.sources import Side, refuse_without_results, results_of
 from agentbench.reports.summary import interval_json, proportion_json, seals_json
@@ -179,13 +178,9 @@ def list_deviations(sides: Sequence[Side], names: Sequence[str]) -> tuple[str, .
     """List the protocol deviations of every side, seeds and stopping rules included."""
     deviations: list[str] = []
     for side, name in zip(sides, names, strict=True):
-        deviations += [*seed_deviations(side.identities, name), *side_deviations(side, name, _provenance(side))]
+        deviations += [*seed_deviations(side.identities, name), *side_deviations(side, name, provenance_of(side))]
         deviations += unadjusted_deviation(side, name)
     return tuple(deviations)
-
-
-def _provenance(side: Side) -> Provenance:
-    return read_provenance(side.run.path, side.run.rows) if side.run else Provenance({})
 
 
 def _common_unit(sides: Sequence[Side]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from agentbench.core.canonical import Json
 from agentbench.core.protocol import SEED_DEVIATION
 from agentbench.reports.number_format import plural
-from agentbench.reports.provenance import Provenance
+from agentbench.reports.provenance import Provenance, read_provenance
 from agentbench.reports.sources import Run, Side
 from agentbench.statistics.comparability import Identity, seed_deviations
 
@@ -38,6 +38,11 @@ def makes_provisional(deviations: Iterable[str]) -> bool:
     A missing lock only means that a later run may differ. Tasks selected by their properties are a smaller suite.
     """
     return any(not text.removesuffix(_LOCK_REMEDY).endswith(_NO_LOCK) and _SELECTED not in text for text in deviations)
+
+
+def provenance_of(side: Side) -> Provenance:
+    """Return what the files of a side's attempts say about their configuration; nothing for results without a run."""
+    return read_provenance(side.run.path, side.run.rows) if side.run else Provenance({})
 
 
 def selection_deviations(meta: Mapping[str, Json]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
 from agentbench.record.headline import headline
 from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
-from agentbench.reports.deviations import makes_provisional, side_deviations
+from agentbench.reports.deviations import makes_provisional, provenance_of, side_deviations
 from agentbench.reports.escape import Cell, code, csv_text, link, markdown_table, plain
 from agentbench.reports.number_format import (
     amount,
@@ -26,7 +26,6 @@ from agentbench.reports.number_format import (
     probability,
     total,
 )
-from agentbench.reports.provenance import Provenance, read_provenance
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sequential_text import (
     margin_limits,
@@ -169,7 +168,7 @@ def compare_sides(
         tasks = comparability.across_versions
         msg = f"the contract of {plural(len(tasks), 'task')} differs between the runs: {join_names(tasks)}"
         raise InputError(msg, remedy="results are per contract version; use --across-versions to compare them anyway")
-    provenance_a, provenance_b = _provenance(a), _provenance(b)
+    provenance_a, provenance_b = provenance_of(a), provenance_of(b)
     stopped = stopped_comparison(a, b, rate)
     repositories = {**provenance_b.repositories, **provenance_a.repositories}
     pairing = pair(a.trials, b.trials, rate)
@@ -218,10 +217,6 @@ def _nothing_to_compare(pairing: Pairing, a: Side, b: Side) -> str:
         tasks = join_names(pairing.uncounted)
         return f"nothing to compare: one side has only invalid attempts at every common task ({tasks})"
     return f"nothing to compare: {a.origin} and {b.origin} have no task in common"
-
-
-def _provenance(side: Side) -> Provenance:
-    return read_provenance(side.run.path, side.run.rows) if side.run else Provenance({})
 
 
 def _flip(task: PairedTask, a: Side, b: Side) -> Flip:
