@@ -13,7 +13,8 @@ from agentbench.cli.report import command
 from agentbench.core.errors import InputError
 from agentbench.record.schema import ArtifactPaths
 from agentbench.reports.sources import open_run
-from agentbench.reports.summary import COUNTING, as_csv, as_json, decision, summarise
+from agentbench.reports.summary import COUNTING, decision, summarise
+from agentbench.reports.summary_data import as_csv, as_json
 from agentbench.reports.summary_markdown import as_markdown, write_summary
 from tests.reports.runs import HOSTILE, record, run_dir
 

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from agentbench.cli.show import command as show
 from agentbench.reports.provenance import evidence
 from agentbench.reports.sources import open_run
-from agentbench.reports.summary import as_json, summarise
+from agentbench.reports.summary import summarise
+from agentbench.reports.summary_data import as_json
 from agentbench.reports.summary_markdown import as_markdown
 from tests.record.samples import whole_run
 from tests.reports.runs import record, run_dir

@@ -77,16 +77,16 @@ class Run:
         """
         import json  # noqa: PLC0415
 
-        from agentbench.reports import summary, summary_markdown  # noqa: PLC0415
+        from agentbench.reports import summary_data, summary_markdown  # noqa: PLC0415
 
         added = [render_section(section, self) for section in sections]
         if form == "json":
             return (
-                json.dumps({**summary.as_json(self._summary), **({"sections": added} if added else {})}, indent=2)
+                json.dumps({**summary_data.as_json(self._summary), **({"sections": added} if added else {})}, indent=2)
                 + "\n"
             )
         if form == "csv":
-            return summary.as_csv(self._summary)
+            return summary_data.as_csv(self._summary)
         return "\n".join([summary_markdown.as_markdown(self._summary), *added])
 
     def export(self, exporter: str | Exporter, out: str | os.PathLike[str]) -> None:
@@ -190,11 +190,11 @@ class Comparison:
         """Return what `ab report paired` prints."""
         import json  # noqa: PLC0415
 
-        from agentbench.reports import paired  # noqa: PLC0415
+        from agentbench.reports import paired_data, paired_markdown  # noqa: PLC0415
 
         if form == "json":
-            return json.dumps(paired.as_json(self._report), indent=2) + "\n"
-        return paired.as_csv(self._report) if form == "csv" else paired.as_markdown(self._report)
+            return json.dumps(paired_data.as_json(self._report), indent=2) + "\n"
+        return paired_data.as_csv(self._report) if form == "csv" else paired_markdown.as_markdown(self._report)
 
 
 def open_run(run: str | os.PathLike[str]) -> Run:

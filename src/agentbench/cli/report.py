@@ -376,22 +376,22 @@ def _write_page(
 
 
 def _summary_text(data: Summary, form: str) -> str:
-    from agentbench.reports import junit, summary, summary_markdown
+    from agentbench.reports import junit, summary_data, summary_markdown
 
     if form == "json":
-        return _json_text(summary.as_json(data))
-    renderers = {"md": summary_markdown.as_markdown, "csv": summary.as_csv, "junit": junit.as_junit}
+        return _json_text(summary_data.as_json(data))
+    renderers = {"md": summary_markdown.as_markdown, "csv": summary_data.as_csv, "junit": junit.as_junit}
     return renderers[form](data)
 
 
 def _paired_text(report: PairedReport, form: str, verdict: GateVerdict | None) -> str:
-    from agentbench.reports import paired
+    from agentbench.reports import paired_data, paired_markdown
 
     if form == "json":
-        return _json_text(paired.as_json(report) | ({"gate": verdict.as_json()} if verdict else {}))
+        return _json_text(paired_data.as_json(report) | ({"gate": verdict.as_json()} if verdict else {}))
     if form == "csv":
-        return paired.as_csv(report)
-    return (f"{verdict.line}\n\n" if verdict else "") + paired.as_markdown(report)
+        return paired_data.as_csv(report)
+    return (f"{verdict.line}\n\n" if verdict else "") + paired_markdown.as_markdown(report)
 
 
 def _undecided_text(verdict: GateVerdict, form: str) -> str:

@@ -35,9 +35,9 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
     from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
     from agentbench.reports.deviations import run_deviations
     from agentbench.reports.escape import code, csv_text, markdown_table
+    from agentbench.reports.json_parts import seals_json
     from agentbench.reports.provenance import read_provenance
     from agentbench.reports.sources import open_run
-    from agentbench.reports.summary import seals_json
 
     assumption = report.read_assumption(weights, caps)
     opened = open_run(run)

@@ -36,9 +36,10 @@ def command(run: Path, *, task: str | None, repeat: int | None, page: Path | Non
     from dataclasses import replace
 
     from agentbench.reports.card import attempt_card, run_card, select
+    from agentbench.reports.json_parts import seals_json
     from agentbench.reports.sources import open_run
-    from agentbench.reports.summary import as_json as summary_json
-    from agentbench.reports.summary import seals_json, summarise
+    from agentbench.reports.summary import summarise
+    from agentbench.reports.summary_data import as_json as summary_json
 
     opened = replace(open_run(run), given=str(given_path(run)))
     records = select(opened, task, repeat)

@@ -13,10 +13,10 @@ from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 from agentbench.reports.deviations import makes_provisional, provenance_of, side_deviations
 from agentbench.reports.escape import code, csv_text, markdown_table, plain
+from agentbench.reports.json_parts import interval_json, proportion_json, seals_json
 from agentbench.reports.number_format import amount, percent, plural, points, probability, share_interval, total
 from agentbench.reports.sequential_text import unadjusted_deviation
 from agentbench.reports.sources import Side, refuse_without_results, results_of
-from agentbench.reports.summary import interval_json, proportion_json, seals_json
 from agentbench.statistics.comparability import (
     DIFFERENT_SEEDS,
     compare_identities,

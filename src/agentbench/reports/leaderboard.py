@@ -14,10 +14,10 @@ from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import AgentBenchError
 from agentbench.reports.compare import CompareReport, MethodLine, compare_methods, decision, list_deviations
 from agentbench.reports.escape import code, csv_text, markdown_table, plain
+from agentbench.reports.json_parts import interval_json
 from agentbench.reports.number_format import amount, percent, plural, share_interval
 from agentbench.reports.run_audit import audit_run
 from agentbench.reports.sources import Side, open_side
-from agentbench.reports.summary import interval_json
 from agentbench.signing.run_signature import SignatureCheck, verify_signature
 from agentbench.signing.statement import Predicate
 from agentbench.signing.trust import Trust

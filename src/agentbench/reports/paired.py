@@ -1,44 +1,25 @@
 """Paired comparison of two methods on the same tasks: comparability first, then the decision and its evidence.
 
-`compare_sides` computes the report; `decision` is its first line; `as_markdown`, `as_json` and `as_csv` render it.
+`compare_sides` computes the report; `decision` is its first line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
 from agentbench.record.headline import headline
-from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
 from agentbench.reports.deviations import makes_provisional, provenance_of, side_deviations
-from agentbench.reports.escape import Cell, code, csv_text, link, markdown_table, plain
-from agentbench.reports.number_format import (
-    amount,
-    finite,
-    percent,
-    plural,
-    point_interval,
-    points,
-    probability,
-    total,
-)
+from agentbench.reports.number_format import percent, plural, point_interval, points, probability, total
 from agentbench.reports.record_rows import Row
-from agentbench.reports.sequential_text import (
-    margin_limits,
-    rule_name,
-    stopping_json,
-    stopping_lines,
-    unadjusted_deviation,
-)
+from agentbench.reports.sequential_text import margin_limits, rule_name, unadjusted_deviation
 from agentbench.reports.sources import Side, refuse_without_results
 from agentbench.reports.stopping import StoppedComparison, stopped_comparison
-from agentbench.reports.summary import interval_json, seals_json
 from agentbench.statistics.comparability import Comparability, compare_identities, join_names
-from agentbench.statistics.intervals import ALPHA, CONFIDENCE, Interval, newcombe_paired
+from agentbench.statistics.intervals import CONFIDENCE, Interval, newcombe_paired
 from agentbench.statistics.paired import Comparison, Method, PairedTask, Pairing, compare, pair
 from agentbench.statistics.sequential.rules import SequentialDecision, SequentialOutcome
 from agentbench.statistics.trials import Rate
@@ -46,8 +27,6 @@ from agentbench.statistics.undecided_bounds import difference_bounds
 
 MAX_FLIPS = 2_000
 """Differing tasks listed with their verdicts; all are counted."""
-MAX_ROWS = 300
-MAX_LINKS = 3
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.@:/+-]{1,60}")
 
 
@@ -366,298 +345,3 @@ def _task_costs(side: Side) -> dict[str, float | None]:
         task: None if None in costs else total([cost or 0.0 for cost in costs]) / len(costs)
         for task, costs in tasks.items()
     }
-
-
-# --- Markdown ---------------------------------------------------------------------------------------------------------
-
-
-def as_markdown(report: PairedReport) -> str:
-    """Render the decision, comparability, rates, notes and the tasks that differ."""
-    comparison = report.comparison
-    lines = [f"# {decision(report)}", ""]
-    lines += [
-        f"- A: {code(report.a.name)} from {code(report.a.origin)}",
-        f"- B: {code(report.b.name)} from {code(report.b.origin)}",
-    ]
-    lines += [f"- Significance level {ALPHA}, two-sided, on the {comparison.rate} rate", ""]
-    if report.stopped:
-        lines += ["## Stopping rule", "", *(f"- {text}" for text in stopping_lines(report.stopped)), ""]
-    lines += ["## Comparability", "", *(f"- {text}" for text in comparability_lines(report)), ""]
-    lines += ["## Rates", "", *_rates_table(report), ""]
-    if comparison.contingency:
-        table = comparison.contingency
-        lines += [f"## Tasks by outcome ({comparison.rate} rate)", ""]
-        rows = [
-            ("**A passed**", str(table.both), str(table.only_a)),
-            ("**A did not pass**", str(table.only_b), str(table.neither)),
-        ]
-        lines += [*markdown_table(("", "B passed", "B did not pass"), rows), ""]
-    notes = [*comparison.notes, *_unpaired_notes(comparison.pairing), *_uncertainty_notes(report)]
-    if notes:
-        lines += ["## Notes", "", *(f"- {note}" for note in notes), ""]
-    lines += ["## Tasks that differ", "", *_flip_table(report), ""]
-    lines += _cost_line(report)
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def comparability_lines(report: PairedReport) -> list[str]:
-    comparability = report.comparability
-    lines = []
-    if comparability.comparable:
-        lines.append("A and B have the same contracts, configuration class, seeds and harness version.")
-    if comparability.across_versions:
-        lines.append(f"Different contract versions: {', '.join(map(code, comparability.across_versions))}")
-    lines += map(_sentence, (*comparability.differences, *comparability.remarks))
-    lines += (f"Protocol deviation: {code(text)}" for text in report.deviations)
-    if comparability.unknown:
-        lines.append("Results from a CSV file do not state their contract and configuration.")
-    return lines
-
-
-def _sentence(difference: str) -> str:
-    # The part after the colon comes from records and must be escaped.
-    sentence, colon, values = difference.partition(": ")
-    return sentence[:1].upper() + sentence[1:] + (f": {code(values)}" if colon else ".")
-
-
-_P_VALUES: Mapping[str, Callable[[Comparison], float | None]] = {
-    "p (McNemar mid-p)": lambda comparison: comparison.mcnemar_mid_p,
-    "p (McNemar exact)": lambda comparison: comparison.mcnemar_exact,
-    "p (sign-flip)": lambda comparison: comparison.sign_flip,
-}
-
-
-def _rates_table(report: PairedReport) -> list[str]:
-    comparisons = [comparison for comparison in (report.comparison, report.other) if comparison]
-    # Which tests apply depends on repeats; columns without any value are left out.
-    tests = {
-        name: p_value
-        for name, p_value in _P_VALUES.items()
-        if any(p_value(comparison) is not None for comparison in comparisons)
-    }
-    rows = [
-        (
-            str(comparison.rate),
-            percent(comparison.share_a),
-            percent(comparison.share_b),
-            points(comparison.difference),
-            _interval_cell(comparison.interval),
-            _interval_cell(comparison.bootstrap),
-            *(probability(p_value(comparison)) for p_value in tests.values()),
-            _detectable_cell(comparison),
-            str(len(comparison.pairing.pairs)),
-        )
-        for comparison in comparisons
-    ]
-    head = ("rate", "A", "B", "B − A", "CI", "bootstrap CI", *tests, "minimum detectable effect", "tasks")
-    lines = markdown_table(head, rows)
-    if report.comparison.by_repository:
-        lines += ["", f"Clustered by repository: {_interval_cell(report.comparison.by_repository)}."]
-    return lines
-
-
-def _interval_cell(interval: Interval | None) -> str:
-    return f"{point_interval(interval)} ({interval.method})" if interval else "none"
-
-
-def _detectable_cell(comparison: Comparison) -> str:
-    effect = comparison.detectable.effect if comparison.detectable else None
-    return "none" if effect is None else f"{effect * 100:.1f} points"
-
-
-def _unpaired_notes(pairing: Pairing) -> list[str]:
-    groups = (
-        (pairing.only_a, "run only by A"),
-        (pairing.only_b, "run only by B"),
-        (pairing.uncounted, "excluded because one side has only invalid attempts"),
-    )
-    return [
-        f"{plural(len(tasks), 'task')} {reason}: {', '.join(map(code, tasks[:10]))}"
-        for tasks, reason in groups
-        if tasks
-    ]
-
-
-def _flip_table(report: PairedReport) -> list[str]:
-    if not report.flips:
-        return ["None."]
-    rows = [
-        (
-            code(flip.task),
-            flip.shares,
-            _verdict_links(flip.headlines_a, flip.rows_a, report.a),
-            _verdict_links(flip.headlines_b, flip.rows_b, report.b),
-        )
-        for flip in report.flips[:MAX_ROWS]
-    ]
-    more = len(report.flips) - MAX_ROWS
-    return markdown_table(("task", "A → B", "A", "B"), rows) + ([f"\nand {more} more"] if more > 0 else [])
-
-
-def _verdict_links(headlines: Sequence[str], rows: Sequence[Row], side: Side) -> str:
-    """The verdicts of one side, each linked to its evidence."""
-    links = [
-        link(plain(text, 120), row.task_dir, str(side.folder))
-        for text, row in zip(headlines[:MAX_LINKS], rows[:MAX_LINKS], strict=True)
-    ]
-    more = len(rows) - MAX_LINKS
-    return "<br>".join([*links, *([f"and {more} more"] if more > 0 else [])])
-
-
-def _uncertainty_notes(report: PairedReport) -> list[str]:
-    lines = []
-    bounds = report.bounds
-    if bounds and bounds[1] - bounds[0] > 1e-12 and any(_has_undecided(side) for side in (report.a, report.b)):
-        lines.append(
-            f"Depending on the undecided attempts, B − A over common tasks is between {points(bounds[0])} and"
-            f" {points(bounds[1])}."
-        )
-    if report.new_safety:
-        lines.append(
-            f"B broke a rule or had a safety stop at {plural(len(report.new_safety), 'task')} where A did not: "
-            f"{', '.join(map(code, report.new_safety[:10]))}"
-        )
-    return lines
-
-
-def _has_undecided(side: Side) -> bool:
-    return any(trial.status in {"invalid", "acceptance_error"} for trial in side.trials)
-
-
-def _cost_line(report: PairedReport) -> list[str]:
-    units, per_attempt = cost_units(report), costs_per_attempt(report)
-    a, b = (cost_of(side) for side in (report.a, report.b))
-    if a is None or b is None or len(units) > 1:
-        return []
-    unit = f" {code(units[0], 40)}" if units else ""
-    line = f"Total cost: A {amount(a)}, B {amount(b)}{unit}"
-    if per_attempt:
-        line += f"; per attempt at common tasks: A {amount(per_attempt[0])}, B {amount(per_attempt[1])}"
-    return [line + "."]
-
-
-# --- JSON and CSV -----------------------------------------------------------------------------------------------------
-
-
-def as_json(report: PairedReport) -> dict[str, Json]:
-    comparability, comparison = report.comparability, report.comparison
-    units, per_attempt = cost_units(report), costs_per_attempt(report)
-    return {
-        "decision": decision(report),
-        "better": report.better,
-        "alpha": ALPHA,
-        "labels": list(report.labels),
-        "cannot_detect": report.underpowered,
-        "a": _side_json(report.a),
-        "b": _side_json(report.b),
-        "comparability": {
-            "comparable": comparability.comparable,
-            "across_versions": list(comparability.across_versions),
-            "differences": list(comparability.differences),
-            "remarks": list(comparability.remarks),
-            "deviations": list(report.deviations),
-            "unknown": comparability.unknown,
-        },
-        "cost_unit": units[0] if len(units) == 1 else None,
-        "cost_per_attempt": {"a": finite(per_attempt[0]), "b": finite(per_attempt[1])} if per_attempt else None,
-        "rate": comparison.rate,
-        "comparisons": {one.rate: comparison_json(one) for one in (comparison, report.other) if one is not None},
-        **({"stopping": stopping_json(report.stopped)} if report.stopped else {}),
-        "undecided_bounds": list(report.bounds) if report.bounds else None,
-        "new_safety": list(report.new_safety),
-        "unpaired": {
-            "only_a": list(comparison.pairing.only_a),
-            "only_b": list(comparison.pairing.only_b),
-            "uncounted": list(comparison.pairing.uncounted),
-        },
-        "flips": [
-            {
-                "task": flip.task,
-                "a": flip.mean_a,
-                "b": flip.mean_b,
-                "why_a": list(flip.headlines_a),
-                "why_b": list(flip.headlines_b),
-                "task_dirs_a": _task_dirs(flip.rows_a, report.a),
-                "task_dirs_b": _task_dirs(flip.rows_b, report.b),
-            }
-            for flip in report.flips
-        ],
-    }
-
-
-def _side_json(side: Side) -> dict[str, Json]:
-    return {
-        "name": side.name,
-        "origin": side.origin,
-        "attempts": len(side.trials),
-        "cost": finite(cost_of(side)),
-        "altered": seals_json(side.run)["altered"] if side.run else [],
-        "incomplete": seals_json(side.run)["incomplete"] if side.run else None,
-    }
-
-
-def comparison_json(comparison: Comparison) -> dict[str, Json]:
-    table = comparison.contingency
-    return {
-        "tasks": len(comparison.pairing.pairs),
-        "share_a": comparison.share_a,
-        "share_b": comparison.share_b,
-        "difference": comparison.difference,
-        "interval": interval_json(comparison.interval),
-        "contingency": (
-            {"both": table.both, "only_a": table.only_a, "only_b": table.only_b, "neither": table.neither}
-            if table
-            else None
-        ),
-        "mcnemar_exact": comparison.mcnemar_exact,
-        "mcnemar_mid_p": comparison.mcnemar_mid_p,
-        "sign_flip": comparison.sign_flip,
-        "method": comparison.method,
-        "bootstrap": interval_json(comparison.bootstrap),
-        "bootstrap_by_repository": interval_json(comparison.by_repository),
-        "minimum_detectable_effect": comparison.detectable.effect if comparison.detectable else None,
-        "power_curve": [list(point) for point in comparison.power_curve()],
-        "notes": list(comparison.notes),
-    }
-
-
-CSV_HEAD = (
-    "task",
-    "attempts_a",
-    "passed_a",
-    "attempts_b",
-    "passed_b",
-    "mean_a",
-    "mean_b",
-    "difference",
-    "task_dir_a",
-    "task_dir_b",
-    DEVIATIONS,
-)
-
-
-def as_csv(report: PairedReport) -> str:
-    """One row per paired task."""
-    deviations = joined_deviations(report.deviations)
-    return csv_text(CSV_HEAD, [_csv_row(task, report, deviations) for task in report.comparison.pairing.pairs])
-
-
-def _csv_row(task: PairedTask, report: PairedReport, deviations: str) -> dict[str, Cell]:
-    return {
-        "task": task.task,
-        "attempts_a": len(task.a),
-        "passed_a": sum(task.a),
-        "attempts_b": len(task.b),
-        "passed_b": sum(task.b),
-        "mean_a": float(task.mean_a),
-        "mean_b": float(task.mean_b),
-        "difference": float(task.difference),
-        "task_dir_a": " ".join(_task_dirs(report.a.by_task.get(task.task, ()), report.a)),
-        "task_dir_b": " ".join(_task_dirs(report.b.by_task.get(task.task, ()), report.b)),
-        DEVIATIONS: deviations,
-    }
-
-
-def _task_dirs(rows: Sequence[Row], side: Side) -> list[str]:
-    """Paths of the attempt folders below the run directory as the user named it."""
-    return [str(side.folder / row.task_dir) for row in rows] if side.folder else []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentbench.core.canonical import Json
+from agentbench.reports.json_parts import interval_json
 from agentbench.reports.number_format import finite, plural, point_interval, points, probability
 from agentbench.reports.sources import Side
 from agentbench.reports.stopping import StoppedComparison, applied_rule
-from agentbench.reports.summary import interval_json
 from agentbench.statistics.sequential.rules import (
     Anytime,
     PlannedBlocks,

@@ -24,7 +24,7 @@ from agentbench.reports.number_format import (
     probability,
     share_interval,
 )
-from agentbench.reports.paired import comparison_json
+from agentbench.reports.paired_data import comparison_json
 from agentbench.reports.sequential_text import decision_json
 from agentbench.reports.spending import Quartiles
 

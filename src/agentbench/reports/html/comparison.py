@@ -11,7 +11,7 @@ from agentbench.reports.compare import as_json as compare_json
 from agentbench.reports.html.bounded import ByteBudget, bounded, bounded_members
 from agentbench.reports.html.data import MAX_LISTED
 from agentbench.reports.paired import PairedReport
-from agentbench.reports.paired import as_json as paired_json
+from agentbench.reports.paired_data import as_json as paired_json
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Run, Side
 

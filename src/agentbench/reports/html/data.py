@@ -17,7 +17,7 @@ from agentbench.reports.number_format import finite, total
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import Summary
-from agentbench.reports.summary import as_json as summary_json
+from agentbench.reports.summary_data import as_json as summary_json
 from agentbench.reports.summary_markdown import enforced_lines, reproducibility_lines
 from agentbench.verdict.terms import published_rubric
 
