@@ -19,7 +19,7 @@ from agentbench.core.canonical import digest, sha256_hex
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.execution.task_bundle import Bundle, write_private
 from agentbench.record.attempt_folder import AttemptFolder
-from agentbench.trace.redaction import Redactor
+from agentbench.trace.redaction import Redactor, redact_bytes
 
 REFERENCE = "meta/reference.json"
 
@@ -41,8 +41,7 @@ def write_evidence_of_reference(folder: AttemptFolder, context: GradingContext) 
     """
     data = context.reference_evidence.to_record(_sha256(context.loaded.reference_file))
     if data:
-        redacted = folder.redact.data(data) if folder.redact else data
-        write_private(folder.path, REFERENCE, folder.evidence_of(REFERENCE, data, redacted))
+        write_private(folder.path, REFERENCE, folder.evidence_of(REFERENCE, data, redact_bytes(data, folder.redact)))
 
 
 def with_reference(

@@ -33,7 +33,7 @@ from agentbench.trace.blobs import BlobStore
 from agentbench.trace.json_safe import valid_utf8
 from agentbench.trace.log import EventLog
 from agentbench.trace.originals import EvidenceText, OriginalsWriter, of_file, withheld
-from agentbench.trace.redaction import Redactor
+from agentbench.trace.redaction import Redactor, redact_bytes
 
 EVENTS = "events.jsonl"
 MANIFEST = "manifest.json"
@@ -133,12 +133,12 @@ class AttemptFolder:
             RecordError: the file cannot be written.
         """
         content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
-        return self.write_exact(name, self.evidence_of(name, content, self._redacted(content)))
+        return self.write_exact(name, self.evidence_of(name, content, redact_bytes(content, self.redact)))
 
     def write_derived(self, name: str, data: bytes | str) -> str:
         """Write one file that was made from the log as it is on disk, where text is withheld already."""
         content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
-        return self.write_exact(name, self._redacted(content))
+        return self.write_exact(name, redact_bytes(content, self.redact))
 
     def evidence_of(self, name: str, exact: bytes, redacted: bytes) -> bytes:
         """Return what may be written of a file, and have its original kept if that differs."""
@@ -146,9 +146,6 @@ class AttemptFolder:
         if self.originals is not None and shown != exact:
             self.originals.keep(of_file(name), exact)
         return shown
-
-    def _redacted(self, data: bytes) -> bytes:
-        return self.redact.data(data) if self.redact else data
 
     def write_exact(self, name: str, data: bytes) -> str:
         """Write one file as it is: for the patch, whose digest is part of the verdict."""

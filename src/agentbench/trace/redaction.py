@@ -180,6 +180,11 @@ class Redactor:
         return data
 
 
+def redact_bytes(data: bytes, redact: Redactor | None) -> bytes:
+    """Return data without secrets; as it is if there is no redactor."""
+    return redact.data(data) if redact else data
+
+
 def placeholder(name: str, value: str) -> str:
     """Return the placeholder of a secret."""
     return f"[redacted:{name}:{sha256_hex(value.encode('utf-8', 'surrogateescape'))[:8]}]"

@@ -29,6 +29,7 @@ from agentbench.trace.events import (
     Payload,
 )
 from agentbench.trace.log import read_events
+from agentbench.trace.redaction import redact_bytes
 
 OPTION = "--judge-model"
 
@@ -98,7 +99,7 @@ class JudgeChoice:
         choice = self.choice(row, models)
         metered_model = models.judge_model(choice, row, sink, blobs.redact, judge_recording)
         settings = row.task.judge or Judge()
-        patch = blobs.redact.data(patch) if blobs.redact else patch
+        patch = redact_bytes(patch, blobs.redact)
         try:
             # The preset's sampling settings, whatever those of the agent are.
             model = models.factory.model(metered_model, choice.sampling)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from agentbench.core.command import MIB
 from agentbench.core.errors import AgentFault, RecordError, SourceError
 from agentbench.record.attempt_folder import WORKSPACE, WORKSPACE_LIST, AttemptFolder
-from agentbench.trace.redaction import Redactor
+from agentbench.trace.redaction import Redactor, redact_bytes
 from agentbench.tree.entry import Entry, FileWrite, Kind, Tree, tree_digest
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.diff.compare import Globs
@@ -78,11 +78,11 @@ class _Copy:
         if content is None:
             reason = "it could not be read"
         elif not reason and entry.kind is Kind.SYMLINK:
-            reason = _link_problem(entry.path, content, self._clean(content))
+            reason = _link_problem(entry.path, content, redact_bytes(content, self.redact))
         if reason or content is None:
             self._omit(entry.path, reason)
             return None
-        clean = self._clean(content)
+        clean = redact_bytes(content, self.redact)
         if clean != content and len(self._redacted) < MAX_LISTED:
             self._redacted.append(display_path(entry.path))
         write = (
@@ -111,7 +111,7 @@ class _Copy:
             return problem
         if entry.kind is Kind.SPECIAL:
             return "neither a readable file nor a symlink"
-        if self._clean(entry.path) != entry.path:
+        if redact_bytes(entry.path, self.redact) != entry.path:
             return "its name contains a secret"
         if entry.size > MAX_FILE:
             return f"larger than {MAX_FILE} bytes"
@@ -124,9 +124,6 @@ class _Copy:
             return self.tree.read(entry.path, max_bytes=entry.size)
         except (OSError, TreeTooLarge):
             return None
-
-    def _clean(self, data: bytes) -> bytes:
-        return self.redact.data(data) if self.redact else data
 
     def _omit(self, path: bytes, reason: str) -> None:
         if len(self._omitted) < MAX_LISTED:
