@@ -131,6 +131,18 @@ def test_pytest_task_is_validated_by_its_tests(tasks: TaskFactory, tmp_path: Pat
     assert 0 < report.decoy_coverage <= 1
 
 
+@pytest.mark.req("C-15")
+def test_required_tests_in_the_wrong_list_make_a_task_invalid(tasks: TaskFactory, tmp_path: Path) -> None:
+    fails, passes = FAIL_TO_PASS[0], "tests/test_core.py::test_mean"
+    check = {"id": "c", "command": "python -m pytest -q", "parser": "pytest"}
+    report = validate(
+        tasks.context(tmp_path, oracle={"checks": [check | {"fail_to_pass": [passes], "pass_to_pass": [fails]}]})
+    )
+    assert not report.valid
+    assert f"c: tests of fail_to_pass pass on the base repository: {passes}" in report.why
+    assert f"c: tests of pass_to_pass fail on the base repository: {fails}" in report.why
+
+
 @pytest.mark.req("C-06")
 def test_task_below_its_minimum_of_decoys_is_invalid_and_not_graded(tasks: TaskFactory, tmp_path: Path) -> None:
     """Without a reference no test has a decoy."""

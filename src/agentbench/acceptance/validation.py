@@ -224,6 +224,7 @@ def validate(context: GradingContext, *, repeats: int = 2) -> TaskValidation:
         *([f"the baseline must fail but passes: {baselines[0].why}"] if state == "pass" else []),
         *(["the baseline fails in some runs and passes in others"] if state == "mixed" else []),
         *([f"the reference does not pass: {why}"] if reference not in {"pass", "none"} else []),
+        *_misplaced_tests(context, [outcomes for _, outcomes in baseline_runs if outcomes]),
         *([f"flaky: {', '.join(blocking[:LISTED])}"] if blocking else []),
         *(_unproved_drivers(context) if reference == "none" else []),
         *([NO_DECOYS] if reference == "none" and context.loaded.task.oracle.min_decoy_coverage else []),
@@ -233,6 +234,22 @@ def validate(context: GradingContext, *, repeats: int = 2) -> TaskValidation:
     )
     coverage = gradings[0].decoy_coverage if gradings else None
     return TaskValidation(context.loaded.id, not problems, state, reference, flaky, remark, coverage)
+
+
+def _misplaced_tests(context: GradingContext, runs: Sequence[Mapping[str, CheckOutcome]]) -> Iterator[str]:
+    """Yield required tests whose outcome in every run on the base repository contradicts the list they are in."""
+    for check in context.loaded.checks if runs else ():
+        if not check.mandatory:
+            continue
+        for key, tests, outcome in (
+            ("fail_to_pass", check.fail_to_pass, "passed"),
+            ("pass_to_pass", check.pass_to_pass, "failed"),
+        ):
+            wrong = [test for test in tests if all(run[check.id].tests.get(test) == outcome for run in runs)]
+            if wrong:
+                verb = {"passed": "pass", "failed": "fail"}[outcome]
+                more = f" and {len(wrong) - LISTED} more" if len(wrong) > LISTED else ""
+                yield f"{check.id}: tests of {key} {verb} on the base repository: {', '.join(wrong[:LISTED])}{more}"
 
 
 def _unproved_drivers(context: GradingContext) -> list[str]:
