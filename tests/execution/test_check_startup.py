@@ -95,11 +95,20 @@ def test_program_that_the_environment_lacks_is_an_error_of_the_task(ab: Ab, tmp_
     assert ("evaluation_error", "G1") in tags(record)
 
 
-def test_check_that_cannot_start_at_the_baseline_makes_the_attempt_invalid(ab: Ab, tmp_path: Path) -> None:
-    task = task_with_script(tmp_path / "task", check='command: "nosuchprogram --check", parser: exit_code')
+@pytest.mark.parametrize(
+    "command,problem",
+    [
+        ("nosuchprogram --check", "`nosuchprogram` is not in the environment"),
+        ("grep -qx '42 answer.txt", "the command is not valid shell syntax: "),
+    ],
+)
+def test_check_that_cannot_start_at_the_baseline_makes_the_attempt_invalid(
+    ab: Ab, tmp_path: Path, command: str, problem: str
+) -> None:
+    task = task_with_script(tmp_path / "task", check=f'command: "{command}", parser: exit_code')
     record = graded(ab, task, "echo 42 > answer.txt")
     assert (record["run_status"], record["invalid_cause"]) == ("invalid", "task")
-    assert "`nosuchprogram` is not in the environment" in record["termination"]["rationale"]
+    assert problem in record["termination"]["rationale"]
 
 
 def test_program_of_a_probe_that_the_patch_breaks_fails_the_gate(ab: Ab, tmp_path: Path) -> None:

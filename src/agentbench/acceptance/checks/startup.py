@@ -6,6 +6,8 @@ with them too, so the program is looked up in fresh replicas of the candidate an
     starts on the base repository      the patch broke it: fail
     a path, or a build is declared     the patch had to provide it: fail
     else                               the environment lacks it, a fault of the task: error
+
+A command that no shell can parse is a fault of the task as well.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from agentbench.acceptance.grading_context import CheckOutcome
 from agentbench.acceptance.replica import declares_build
 from agentbench.core.command import Command, Completed
 from agentbench.core.reasons import Outcome
+from agentbench.sandbox.shell_syntax import syntax_error
 
+_SYNTAX_ERROR = 2
+"""Exit code of shells that cannot parse their command."""
 _NOT_STARTABLE = 3
 _LOOKUP = r"""
 missing() { echo "$1"; exit 3; }
@@ -54,6 +59,9 @@ def with_start_problem(candidate: Candidate, line: str, completed: Completed, de
         BuildFailed, AgentFault: the replica could not be built.
         SandboxError: the sandbox failed.
     """
+    if completed.exit_code == _SYNTAX_ERROR and (problem := syntax_error(line)):
+        why = f"the command is not valid shell syntax: {problem}"
+        return dataclasses.replace(decided, outcome=Outcome.ERROR, why=why, not_started=why)
     context = candidate.context
     folder, program = program_of(line)
     if completed.exit_code not in CANNOT_START or not program:
