@@ -17,6 +17,7 @@ from agentbench.record.audit import RunReport
 from agentbench.record.schema import TerminationRecord
 from agentbench.reports.gate import GateFile, check_gate
 from agentbench.reports.paired import compare_sides, decision
+from agentbench.reports.sequential_text import stopping_lines
 from agentbench.reports.sources import open_sides
 from agentbench.reports.stopping import declared_rule
 from agentbench.reports.stopping_audit import audit_stopping
@@ -96,6 +97,18 @@ def test_report_uses_adjusted_numbers_and_says_so(tmp_path: Path) -> None:
         value["stopping"]["decision"]["adjusted_interval"],
     )
     assert adjusted["low"] < ordinary["low"]
+
+
+def test_report_says_what_decides_if_the_adjusted_interval_includes_0(tmp_path: Path) -> None:
+    old, new = comparison(tmp_path, "-------", "+++++++")
+    stopped = compare_sides(*open_sides(str(old), str(new))).stopped
+    assert stopped is not None
+    assert stopped.decision is not None
+    assert stopped.decision.interval is not None
+    wide = replace(stopped.decision, interval=replace(stopped.decision.interval, low=-0.1))
+    note = "The interval includes 0, but the test is significant. The test decides."
+    assert note in stopping_lines(replace(stopped, decision=wide))
+    assert note not in stopping_lines(stopped)
 
 
 def test_exchanged_sides_give_the_mirrored_decision(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.statistics.paired import compare, mcnemar_exact, mcnemar_mid_p, pair, sign_flip
+from agentbench.statistics.paired import Method, compare, mcnemar_exact, mcnemar_mid_p, pair, sign_flip
 from agentbench.statistics.trials import Rate
 from tests.statistics.trials import side, trial
 
@@ -113,6 +113,35 @@ def test_five_discordant_tasks_are_the_minimum_for_significance(tasks: int, bett
         assert result is not None
         assert result.better == winner
         assert any("must differ" in note for note in result.notes) == (tasks < 5)
+
+
+def _disagreeing(notes: list[str]) -> list[str]:
+    return [note for note in notes if "significant" in note]
+
+
+@pytest.mark.req("A-02")
+def test_note_says_what_decides_if_interval_and_test_disagree() -> None:
+    """Student's interval of one large and six small differences includes 0; the signs of all agree."""
+    new = [trial(f"t{n}", "fail" if n and k else "pass", k + 1) for n in range(7) for k in range(10)]
+    old = [trial(f"t{n}", "fail", k + 1) for n in range(7) for k in range(10)]
+    skewed = compare(pair(old, new, Rate.CONTRACT), Rate.CONTRACT)
+    assert skewed is not None
+    assert skewed.better == "B"
+    assert _disagreeing(skewed.notes) == ["The interval includes 0, but the test is significant. The test decides."]
+
+
+@pytest.mark.req("A-02")
+def test_note_does_not_name_the_test_if_the_bootstrap_decides() -> None:
+    pairing = pair(side("++---"), side("+++++"), Rate.CONTRACT)
+    by_test = compare(pairing, Rate.CONTRACT)
+    by_bootstrap = compare(pairing, Rate.CONTRACT, method=Method.BOOTSTRAP)
+    assert by_test is not None
+    assert by_bootstrap is not None
+    assert (by_test.better, by_bootstrap.better) == (None, "B")
+    assert _disagreeing(by_bootstrap.notes) == [
+        "The bootstrap interval decides, as requested; the test is not significant."
+    ]
+    assert "The test decides" in _disagreeing(by_test.notes)[0]
 
 
 @pytest.mark.req("A-02")

@@ -9,6 +9,7 @@ from agentbench.reports.json_parts import interval_json
 from agentbench.reports.number_format import finite, plural, point_interval, points, probability
 from agentbench.reports.sources import Side
 from agentbench.reports.stopping import StoppedComparison, applied_rule
+from agentbench.statistics.paired import disagreement
 from agentbench.statistics.sequential.rules import (
     Anytime,
     PlannedBlocks,
@@ -88,6 +89,9 @@ def stopping_lines(stopped: StoppedComparison) -> list[str]:
         return [*lines, f"The first look is not complete: it needs {declared.looks[0]} blocks"]
     used, planned = 2 * decision.blocks, declared.planned.attempts
     lines.append(f"Decision, recomputed from the records: {describe_decision(decision)}")
+    if decision.interval is not None:
+        decided = decision.outcome in {SequentialOutcome.A_BETTER, SequentialOutcome.B_BETTER}
+        lines += disagreement(decision.interval, significant=decided)
     lines.append(
         f"Statistic {decision.statistic:.3f}, boundary {decision.boundary:.3f}; {used} of {planned} attempts used"
     )

@@ -176,12 +176,14 @@ class Comparison:
             tasks = "1 task" if len(self.pairing.unequal) == 1 else f"{len(self.pairing.unequal)} tasks"
             notes.append(f"A and B have different numbers of counted attempts at {tasks}.")
         p = 1.0 if self.p_value is None else self.p_value
+        significant = p <= ALPHA and bool(self.difference)
         if self.interval is None:
             notes.append("No confidence interval: the per-task differences have no variance.")
-        elif (self.interval.low > 0 or self.interval.high < 0) and p > ALPHA:
-            notes.append(
-                "The interval excludes 0, but the test is not significant. The test decides because it is more conservative."
-            )
+        elif self.method is Method.TEST:
+            notes += disagreement(self.interval, significant=significant)
+        if self.method is Method.BOOTSTRAP and significant != (self.better is not None):
+            verdict = "is" if significant else "is not"
+            notes.append(f"The bootstrap interval decides, as requested; the test {verdict} significant.")
         if self.mcnemar_exact is not None and p <= ALPHA < self.mcnemar_exact:
             notes.append(f"Mid-p is significant at {ALPHA}; the more conservative exact test is not.")
         if self.repositories and 1 < self.repositories < min(MIN_REPOSITORIES, len(self.pairing.pairs)):
@@ -195,6 +197,17 @@ class Comparison:
                 f"{differ}; at least {self.min_discordant} must differ for p < {ALPHA}, even if all favour one side."
             )
         return notes
+
+
+def disagreement(interval: Interval, *, significant: bool) -> list[str]:
+    """Return a note if an interval and the test that decides disagree about 0."""
+    if significant and interval.low <= 0 <= interval.high:
+        return ["The interval includes 0, but the test is significant. The test decides."]
+    if not significant and not interval.low <= 0 <= interval.high:
+        return [
+            "The interval excludes 0, but the test is not significant. The test decides because it is more conservative."
+        ]
+    return []
 
 
 def pair(a: Sequence[Trial], b: Sequence[Trial], rate: Rate) -> Pairing:
