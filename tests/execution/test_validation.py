@@ -39,3 +39,14 @@ def test_tasks_with_one_digest_use_their_own_reference(ab: Ab, tasks: Path) -> N
         "one": True,
         "two": False,
     }
+
+
+@pytest.mark.parametrize("command", ["validate-tasks", "run --agent noop --dry-run"])
+def test_tasks_that_cannot_run_here_are_named_before_anything_runs(ab: Ab, tmp_path: Path, command: str) -> None:
+    folder = make_suite(tmp_path / "here", "one", "two")
+    two = folder / "tiny/two/task.yaml"
+    two.write_text(two.read_text().replace("environment: {", 'environment: {python: "3.99", '))
+    done = ab(*command.split(), "--suite", "tiny", "--tasks-dir", folder)
+    assert "task two: no Python 3.99 for sandboxes on this machine" in done.stderr
+    assert "one:" not in done.stderr
+    assert done.code == 3

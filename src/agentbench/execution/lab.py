@@ -178,16 +178,20 @@ class Lab:
         problems.raise_all()
 
     def require(self, task: LoadedTask) -> None:
-        """Reject a task whose policy cannot be enforced here, before anything runs.
+        """Reject a task that cannot run here, before anything runs.
 
         Raises:
-            SandboxUnavailable: no backend, or one that cannot enforce a limit that the task requires.
-            InputError: an unusable network policy, or a frozen scorer that cannot run.
+            SandboxUnavailable: no backend, or one that lacks the task's Python or cannot enforce a limit that it requires.
+            InputError: an unusable network policy, a secret that is not set, or a frozen scorer that cannot run.
         """
         for scorer in task.scorers:
             scorer_spec(scorer)
         backend = self.backend(task)
-        backend.check(sandbox_spec(task, Phase.AGENT))
+        try:
+            backend.check(sandbox_spec(task, Phase.AGENT))
+        except SandboxUnavailable as error:
+            raise SandboxUnavailable(f"task {task.id}: {error.message}", remedy=error.remedy) from error
+        declared_secrets(task)
         enforced = backend.limits()
         for name, have in enforced.strengths().items():
             need = getattr(task.task.policy.require_limits, name)

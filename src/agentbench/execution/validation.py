@@ -30,14 +30,16 @@ def validate_suite(
     report: Callable[[str], None],
     keep: Callable[[TaskValidation], None] = lambda _: None,
 ) -> list[TaskValidation]:
-    """Validate every task. A task at fault is invalid; harness errors are raised.
+    """Validate every task. A task at fault is invalid; harness errors are raised, if possible before anything runs.
 
     `keep` gets each result as soon as it is known, from the worker that found it.
 
     Raises:
+        InputError: a task that cannot run here, for example because a secret is not set.
         SandboxError: the harness failed.
         Interrupted: the lab was cancelled. The tasks that were running then have no result.
     """
+    lab.require_all(tasks)
     done: list[str] = []
 
     def validate_and_report(task: LoadedTask) -> TaskValidation:
@@ -57,7 +59,6 @@ def validate_suite(
 
 
 def _validate(task: LoadedTask, lab: Lab, repeats: int, report: Callable[[str], None]) -> TaskValidation:
-    lab.require(task)
     if task.task.repo == "none":
         return TaskValidation(task.id, True, "none", "none", (), "no workspace, judged only")
     report(f"{task.id}: setup")

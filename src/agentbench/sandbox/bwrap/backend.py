@@ -113,6 +113,8 @@ class BwrapBackend:
 
     def check(self, spec: SandboxSpec) -> None:
         check_workdir(spec.workdir)
+        if spec.python is not None:
+            self.interpreter(spec.python)
 
     def prepare(self, plan: SetupPlan, spec: SandboxSpec, *, on_step: Callable[[SetupStep], None]) -> Prepared:
         check_workdir(spec.workdir)
