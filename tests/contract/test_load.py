@@ -146,9 +146,13 @@ def _open_files() -> set[str]:
     return {str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()}
 
 
-def test_empty_reference_is_remarked(tmp_path: Path) -> None:
-    folder = write_task(tmp_path / "t", task_with(reference="reference.patch"), {"reference.patch": ""})
-    assert "reference: reference.patch is empty, so it solves nothing" in remarks(load_task(folder))
+@pytest.mark.parametrize(
+    "text,remark",
+    [("", "is empty, so it solves nothing"), ("TODO\n", "contains no diff, so it cannot be applied")],
+)
+def test_reference_without_changes_is_remarked(tmp_path: Path, text: str, remark: str) -> None:
+    folder = write_task(tmp_path / "t", task_with(reference="reference.patch"), {"reference.patch": text})
+    assert f"reference: reference.patch {remark}" in remarks(load_task(folder))
 
 
 # --- problems ------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from agentbench.contract.schema import Repo
 from agentbench.contract.scorers import missing_unmodified_paths
 from agentbench.contract.task_files import is_file
 
+_DIFF = re.compile(rb"^(diff |--- )", re.MULTILINE)
 _FULL_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 _NO_REQUIRED_TESTS = (
@@ -51,6 +52,8 @@ def _remarks(loaded: LoadedTask) -> Iterator[tuple[str, str]]:
     reference = loaded.reference_file
     if reference is not None and reference.stat().st_size == 0:
         yield "reference", f"{task.reference} is empty, so it solves nothing"
+    elif reference is not None and reference.suffix in {".patch", ".diff"} and not _DIFF.search(reference.read_bytes()):
+        yield "reference", f"{task.reference} contains no diff, so it cannot be applied"
     image = task.environment.docker_image
     if image is not None and "@sha256:" not in image:
         yield "environment.docker_image", "a tag without a digest, so the image can change (pin it with @sha256:…)"

@@ -199,10 +199,10 @@ def test_replaced_and_removed_files_are_frozen_as_setup_left_them(
 
 
 def test_failed_setup_is_not_repeated(backend: Backend, source: Path) -> None:
-    plan = make_plan(source, "echo fine", "date +%N; echo broken >&2; exit 7", key="fails")
+    plan = make_plan(source, "echo fine", "date +%N\necho lock\necho broken >&2; exit 7", key="fails")
     steps: list[list[SetupStep]] = [[], []]
     for collected in steps:
-        with pytest.raises(SetupFailed, match=r"exit code 7\): broken"):
+        with pytest.raises(SetupFailed, match=r"`date \+%N … echo broken >&2; exit 7` .*exit code 7\): broken"):
             backend.prepare(plan, SETUP, on_step=collected.append)
     assert [step.exit_code for step in steps[0]] == [0, 7]
     assert steps[0] == steps[1]

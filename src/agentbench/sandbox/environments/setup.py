@@ -72,15 +72,23 @@ class SetupRun:
         if done.ok:
             return
         if done.timed_out:
-            raise SetupFailed(f"setup timed out after {self._plan.timeout_sec:g} s, in `{step.command}`")
+            raise SetupFailed(f"setup timed out after {self._plan.timeout_sec:g} s, in `{_in_one_line(step.command)}`")
         reason = "killed: out of memory" if done.oom else f"exit code {step.exit_code}"
         output = (step.stderr or step.stdout).decode("utf-8", "replace").strip()[-_SHOWN_CHARS:]
-        raise SetupFailed(f"setup command `{step.command}` failed ({reason})" + (f": {output}" if output else ""))
+        raise SetupFailed(
+            f"setup command `{_in_one_line(step.command)}` failed ({reason})" + (f": {output}" if output else "")
+        )
 
     def _redact(self, data: bytes) -> bytes:
         for value, placeholder in self._redactions:
             data = data.replace(value, placeholder)
         return data
+
+
+def _in_one_line(command: str) -> str:
+    """Return the first and the last line of a command: what is between them can be a whole lock file."""
+    first, *others = command.strip().splitlines() or [""]
+    return f"{first} … {others[-1]}" if others else first
 
 
 @contextlib.contextmanager
