@@ -348,6 +348,26 @@ def test_damaged_access_log_is_noticed_and_can_be_repaired(ab: Ab, kept: Path, k
     assert "Nothing to repair" in ab(*whole, "--reason", "again").stderr
 
 
+def test_repaired_log_knows_runs_whose_originals_were_destroyed(ab: Ab, kept: Path) -> None:
+    vault = kept.parent / ".vault"
+    assert ab("vault", "destroy", kept, "--reason", "request", "--by", "ann").code == 0
+    _edit_log(vault / "access.jsonl")
+    assert ab("vault", "repair", "--vault", vault, "--by", "ann", "--reason", "incident 43").code == 0
+    shown = ab("vault", "log", kept)
+    assert (shown.code, "its originals were destroyed at " in shown.stdout) == (0, True), shown
+
+
+def test_log_of_a_store_that_does_not_exist_is_refused(ab: Ab, kept: Path) -> None:
+    shutil.rmtree(kept.parent / ".vault")
+    shown = ab("vault", "log", kept)
+    assert (shown.code, ".vault does not exist" in shown.stderr) == (2, True), shown
+
+
+def test_new_passphrase_without_a_terminal_is_refused(ab: Ab, kept: Path) -> None:
+    ran = ab("vault", "rotate", kept, "--to-passphrase", "--reason", "x")
+    assert (ran.code, "no new passphrase: stdin is not a terminal" in ran.stderr) == (2, True), ran
+
+
 def test_originals_restored_after_destruction_are_refused(ab: Ab, kept: Path, key: tuple[Path, str]) -> None:
     store = _store(kept)
     shutil.copytree(store, ab.cwd / "backup")

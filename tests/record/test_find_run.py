@@ -73,3 +73,12 @@ def test_runs_are_listed_newest_first(runs: Path) -> None:
     (runs / NAMES[2]).rename(renamed)
     os.utime(renamed / "run.json")
     assert [path.name for path in run_directories(runs)] == [NAMES[1], NAMES[0], "renamed"]
+
+
+def test_runs_of_the_same_second_are_ordered_by_their_exact_start(tmp_path: Path) -> None:
+    for variant, millisecond in (("reference", 100), ("cheater", 300), ("partial", 200)):
+        run = tmp_path / f"2026-03-01T10-00-00+0000__demo__{variant}__none"
+        run.mkdir()
+        (run / "run.json").write_text(json.dumps({"created_at": f"2026-03-01T10:00:00.{millisecond}+00:00"}))
+    newest = [path.name.split("__")[2] for path in run_directories(tmp_path)]
+    assert newest == ["cheater", "partial", "reference"]

@@ -157,7 +157,9 @@ def test_power_is_reported_with_its_sanity_check() -> None:
     text = CliRunner().invoke(command, args).output
     assert text.startswith("SUFFICIENT: ")
     assert "Simulated with an assumed correlation" in text
-    assert "Sanity check passed" in text
+    assert "Sanity check passed: power does not drop with more tasks, more repeats" in text
+    single = CliRunner().invoke(command, [*args[:3], "--repeats", "1", *args[5:]]).output
+    assert "Sanity check passed: power does not drop with more tasks or a larger effect. From 2 attempts" in single
     data = json.loads(
         CliRunner().invoke(command, [*args[:-4], "--rate-b", "0.42", "--correlation", "0.2", "--json"]).output
     )

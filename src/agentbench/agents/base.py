@@ -134,6 +134,11 @@ class AgentFactory(Protocol):
     def __call__(self, setup: AgentSetup, /) -> Agent: ...
 
 
+def no_model(name: str) -> InputError:
+    remedy = "set one with --model, in the variant file or in pilot.yaml"
+    return InputError(f"agent '{name}' needs a model", remedy=remedy)
+
+
 def require_model(name: str, setup: AgentSetup) -> Model:
     """Return the model of the setup.
 
@@ -141,7 +146,7 @@ def require_model(name: str, setup: AgentSetup) -> Model:
         InputError: no model was given.
     """
     if setup.model is None:
-        raise InputError(f"agent '{name}' needs a model", remedy="set one with --model or in the variant file")
+        raise no_model(name)
     return setup.model
 
 

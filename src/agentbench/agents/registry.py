@@ -7,7 +7,7 @@ from functools import partial
 
 from agentbench.agents import command, llm_v0, noop, reference, scripted
 from agentbench.agents import subagents as team
-from agentbench.agents.base import Agent, AgentFactory, AgentSetup
+from agentbench.agents.base import Agent, AgentFactory, AgentSetup, no_model
 from agentbench.agents.cli import agent as cli
 from agentbench.agents.cli.names import CLI, is_third_party
 from agentbench.agents.cli.profiles import PROFILES
@@ -60,7 +60,7 @@ def require_agent(name: str, *, has_model: bool) -> None:
     """
     _factory(name)
     if not has_model and (name in NEED_MODEL or is_third_party(name)):
-        raise InputError(f"agent '{name}' needs a model", remedy="set one with --model or in the variant file")
+        raise no_model(name)
 
 
 def require_setup(name: str, setup: AgentSetup) -> None:

@@ -30,12 +30,13 @@ def check_cluster(address: str, *, as_json: bool) -> None:
 
 
 def headline(nodes: Sequence[ProbedNode]) -> str:
+    from agentbench.reports.number_format import plural
+
     usable = sum(not node.problem for node in nodes)
+    counted = plural(len(nodes), "node")
     if not usable:
-        return f"NOT READY: none of {len(nodes)} nodes can be used"
-    return (
-        f"READY {usable} nodes" if usable == len(nodes) else f"PARTLY READY: {usable} of {len(nodes)} nodes can be used"
-    )
+        return f"NOT READY: none of {counted} can be used"
+    return f"READY {counted}" if usable == len(nodes) else f"PARTLY READY: {usable} of {counted} can be used"
 
 
 def _as_text(nodes: Sequence[ProbedNode]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import json_option
+from agentbench.cli.options import json_option, new_passphrase
 
 if TYPE_CHECKING:
     from agentbench.signing.keys import SigningKey, StoredKey
@@ -114,15 +114,11 @@ def _ask(name: str) -> str:
 def _new_passphrase() -> str:
     import os
 
-    from agentbench.core.errors import InputError
     from agentbench.signing.keys import PASSPHRASE
 
-    if os.environ.get(PASSPHRASE):
-        return os.environ[PASSPHRASE]
-    if not sys.stdin.isatty():
-        msg = "a new key needs a passphrase"
-        raise InputError(msg, remedy=f"set {PASSPHRASE}, or pass --no-passphrase to keep the key unencrypted")
-    return str(click.prompt("Passphrase of the new key", hide_input=True, confirmation_prompt=True, err=True))
+    return os.environ.get(PASSPHRASE) or new_passphrase(
+        "Passphrase of the new key", remedy=f"set {PASSPHRASE}, or pass --no-passphrase to keep the key unencrypted"
+    )
 
 
 def _state(key: StoredKey) -> str:

@@ -397,8 +397,23 @@ def store_options(options: EvidenceOptions, out: Path) -> StoreOptions:
     checked = tuple(map(check_recipient, recipients))
     passphrase = "" if checked else os.environ.get(PASSPHRASE, "")
     if not checked and not passphrase:
-        passphrase = click.prompt("Passphrase for the originals", hide_input=True, confirmation_prompt=True, err=True)
+        passphrase = new_passphrase("Passphrase for the originals", remedy=f"set {PASSPHRASE}")
     return StoreOptions(str(store_folder(out).absolute()), checked, passphrase)
+
+
+def new_passphrase(name: str, remedy: str) -> str:
+    """Ask a terminal twice for a new passphrase.
+
+    Raises:
+        InputError: stdin is not a terminal.
+    """
+    import sys
+
+    from agentbench.core.errors import InputError
+
+    if not sys.stdin.isatty():
+        raise InputError(f"no {name[0].lower()}{name[1:]}: stdin is not a terminal", remedy=remedy)
+    return str(click.prompt(name, hide_input=True, confirmation_prompt=True, err=True))
 
 
 def _with_found_run(model: str | None) -> str | None:

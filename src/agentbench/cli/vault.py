@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FILE, FOLDER, RUN, json_option, stack
+from agentbench.cli.options import FILE, FOLDER, RUN, json_option, new_passphrase, stack
 
 if TYPE_CHECKING:
     from agentbench.execution.originals import Access, Action, EventOriginals, OriginalsReader
@@ -104,7 +104,7 @@ def get(
 def show_log(run: Path | None, vault: Path | None, as_json: bool) -> None:
     """List every access to the store, or to the originals of one run. Exit 1 if the log was changed."""
     from agentbench.cli.settings import runs_folder
-    from agentbench.core.errors import RecordError
+    from agentbench.core.errors import InputError, RecordError
     from agentbench.execution.originals import keeps_originals
     from agentbench.record.find_run import run_id
     from agentbench.trace.events import VaultAccess
@@ -112,10 +112,12 @@ def show_log(run: Path | None, vault: Path | None, as_json: bool) -> None:
     from agentbench.vault.store import store_folder
 
     folder = vault or store_folder(run.absolute().parent if run else runs_folder())
+    if not folder.is_dir():
+        raise InputError(f"{folder} does not exist", remedy="name the store with --vault or $AB_VAULT")
     wanted = run_id(run) if run else None
     try:
         last, problem, remedy = head(folder), "", ""
-        if run is not None and folder.is_dir() and keeps_originals(run):
+        if run is not None and keeps_originals(run):
             require_known(folder, run_id(run))
         entries = [
             (event.seq, event.payload)
@@ -298,7 +300,7 @@ def _protection(recipients: tuple[str, ...]) -> Protection:
 
     if recipients:
         return Protection(tuple(map(check_recipient, recipients)))
-    return Protection(passphrase=click.prompt("New passphrase", hide_input=True, confirmation_prompt=True, err=True))
+    return Protection(passphrase=new_passphrase("New passphrase", remedy="run the command in a terminal"))
 
 
 def _attempt(run: Path, task_id: str | None, repeat: int | None) -> AttemptRecord:

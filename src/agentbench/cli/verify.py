@@ -125,18 +125,26 @@ def _verify_path(
     as_json: bool,
 ) -> tuple[str, bool]:
     """Verify a run, a pilot or with `witness` a folder of runs. Return the text to print, and whether it is verified."""
+    from agentbench.core.errors import InputError
+    from agentbench.record.find_run import run_directories
+
     if path is not None and _is_pilot(path):
         from agentbench.cli.verify_pilot import verify_pilot_folder
 
         if witness is not None or expect_head is not None:
             msg = f"--expect-head and --witness are for runs; those of this pilot are in {path / 'runs'}."
             raise click.UsageError(msg)
+        _refuse_draft(path)
         return verify_pilot_folder(path, trust, signature_required=signature_required, as_json=as_json)
     if witness is not None and (path is None or _is_folder_of_runs(path)):
         from agentbench.cli.verify_runs import verify_runs
 
         return verify_runs(
             path, witness, trust, signature_required=signature_required, expect_head=expect_head, as_json=as_json
+        )
+    if path is not None and _is_folder_of_runs(path) and run_directories(path):
+        raise InputError(
+            f"{path} is a folder of runs", remedy="give the runs in it, or --witness LOG to verify all of them"
         )
     verification = verify(
         cast("Path", path), trust, signature_required=signature_required, expect_head=expect_head, witness=witness
@@ -220,6 +228,18 @@ def _is_run(folder: Path) -> bool:
 
 def _is_pilot(folder: Path) -> bool:
     return (folder / "pilot.yaml").is_file() and not _is_run(folder)
+
+
+def _refuse_draft(pilot: Path) -> None:
+    """
+    Raises:
+        InputError: the pilot was never frozen, and has nothing that only a frozen pilot has.
+    """
+    from agentbench.core.errors import InputError
+    from agentbench.pilot.folder import DECISIONS, REGISTRATION, REGISTRATIONS, REMOVALS, RUNS
+
+    if not any(os.path.lexists(pilot / name) for name in (REGISTRATION, REGISTRATIONS, DECISIONS, REMOVALS, RUNS)):
+        raise InputError(f"{pilot} is not frozen: there is nothing to verify", remedy="see `ab pilot status`")
 
 
 def _is_folder_of_runs(folder: Path) -> bool:

@@ -114,8 +114,9 @@ class OriginalsReader:
     def _checked(self, record: AttemptRecord, place: str) -> bytes:
         expected = _listed(self._run, record).get(place)
         if expected is None:
-            known = f"see {record.artifact_paths.task_dir}/{ORIGINALS}"
-            raise InputError(f"the run keeps no original of {place}", remedy=known)
+            folder = record.artifact_paths.task_dir
+            remedy = f"{folder}/{ORIGINALS} lists what was redacted or withheld; all else is in {folder} as it was"
+            raise InputError(f"the run keeps no original of {place}", remedy=remedy)
         altered = _altered(self._run, record)
         if altered:
             raise AlteredOriginal(altered)

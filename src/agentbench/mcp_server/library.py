@@ -20,7 +20,7 @@ from agentbench.core.regular_file import open_regular
 from agentbench.core.text import printable
 from agentbench.mcp_server.answer import UNTRUSTED, Answer, answer, fitting, visible
 from agentbench.record.attempt_folder import EVENTS
-from agentbench.record.find_run import LATEST, matching_runs
+from agentbench.record.find_run import LATEST, matching_runs, newest_first
 from agentbench.record.headline import headline
 from agentbench.reports.html.bounded import bounded
 from agentbench.reports.html.detail import Trace, event_json
@@ -204,9 +204,7 @@ class Library:
         raise ab.InputError(f"no run '{printable(name)}'{did_you_mean(name, [run.name for run in runs])}")
 
     def _newest_first(self) -> list[Path]:
-        """Return the run directories; their names start with the time."""
-        found = self.roots.scan().runs.values()
-        return sorted((folder.path for folder in found if not folder.refused), key=lambda path: path.name, reverse=True)
+        return newest_first([folder.path for folder in self.roots.scan().runs.values() if not folder.refused])
 
 
 def _files(suite: str, tasks_dir: Path) -> Iterator[Path]:

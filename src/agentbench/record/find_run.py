@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from agentbench.contract.problem import did_you_mean
@@ -58,7 +59,18 @@ def run_directories(folder: Path) -> list[Path]:
         runs = [path for path in _entries(folder) if (path / RUN_JSON).is_file()]
     except OSError:
         return []
-    return sorted(runs, key=_started, reverse=True)
+    return newest_first(runs)
+
+
+def newest_first(runs: Sequence[Path]) -> list[Path]:
+    """Sort run directories by their start. Runs that started in the same second are told apart by `run.json`."""
+    starts = {run: _started(run) for run in runs}
+    shared = {start for start, count in Counter(starts.values()).items() if count > 1}
+
+    def key(run: Path) -> tuple[float, str, str]:
+        return starts[run], _meta_text(run, "created_at") if starts[run] in shared else "", run.name
+
+    return sorted(runs, key=key, reverse=True)
 
 
 def bundles(folder: Path) -> list[Path]:
@@ -89,20 +101,16 @@ def run_id(path: Path) -> str:
     return _meta_text(path, "run_id")
 
 
-def _started(path: Path) -> tuple[float, int, str]:
-    """Return the start of a run to sort by: from its name, else from `run.json`; then by the age of the file."""
+def _started(path: Path) -> float:
+    """Return the start of a run from its name, else from `run.json`; 0 if neither has it."""
     try:
-        started = datetime.strptime(path.name.partition("__")[0], "%Y-%m-%dT%H-%M-%S%z")
+        return datetime.strptime(path.name.partition("__")[0], "%Y-%m-%dT%H-%M-%S%z").timestamp()
     except ValueError:
-        try:
-            started = datetime.fromisoformat(_meta_text(path, "created_at"))
-        except ValueError:
-            started = datetime.fromtimestamp(0, UTC)
+        pass
     try:
-        written = (path / RUN_JSON).stat().st_mtime_ns
-    except OSError:
-        written = 0
-    return started.timestamp(), written, path.name
+        return datetime.fromisoformat(_meta_text(path, "created_at")).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def matching_runs(name: str, candidates: Sequence[Path]) -> list[Path]:

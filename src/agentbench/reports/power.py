@@ -56,6 +56,9 @@ def as_text(report: PowerReport) -> str:
     ]
     lines += [f"SANITY CHECK FAILED: {problem}" for problem in report.problems] or [
         "Sanity check passed: power does not drop with more tasks, more repeats or a larger effect."
+        if design.repeats > 1
+        else "Sanity check passed: power does not drop with more tasks or a larger effect. From 2 attempts per task on, "
+        f"{deciding_test(2)} decides; it is more conservative, so power can be lower."
     ]
     return "\n".join(lines) + "\n"
 

@@ -87,11 +87,14 @@ def require_known(folder: Path, run_id: str) -> None:
 
 def destroyed(folder: Path, run_id: str) -> VaultAccess | None:
     """Return the access that destroyed the originals of a run, if one did. Logs that were set aside count too."""
+    return next((access for access in _destructions(folder) if access.run_id == run_id), None)
+
+
+def _destructions(folder: Path) -> Iterator[VaultAccess]:
     for path in (folder / LOG, *sorted(folder.glob(SET_ASIDE))):
         for access in _readable(path):
-            if (access.action, access.outcome, access.run_id) == ("destroy", "granted", run_id):
-                return access
-    return None
+            if (access.action, access.outcome) == ("destroy", "granted"):
+                yield access
 
 
 def repair(folder: Path, *, who: str, reason: str) -> str:
@@ -108,14 +111,15 @@ def repair(folder: Path, *, who: str, reason: str) -> str:
                 damage = error.message
             else:
                 return ""
+            whys = {access.run_id: f"its originals were destroyed at {access.at}" for access in _destructions(folder)}
+            whys |= dict.fromkeys(_stored_ids(folder), "the store had this run when the log was repaired")
             aside = folder / SET_ASIDE.replace("*", new_ulid())
             kept = ""
             if (folder / LOG).exists():
                 kept = f"; set aside as {aside.name}, sha256:{sha256_hex((folder / LOG).read_bytes())}"
                 (folder / LOG).rename(aside)
             with EventLog.create(folder / LOG) as log:
-                for run_id in ("", *_stored_ids(folder)):
-                    why = f"{damage}{kept}" if not run_id else "the store had this run when the log was repaired"
+                for run_id, why in {"": f"{damage}{kept}", **whys}.items():
                     fields = {"action": "repair", "outcome": "granted", "who": who, "reason": reason}
                     log.append(entry(**fields, run_id=run_id, why=why), "operator")
                 log.sync()

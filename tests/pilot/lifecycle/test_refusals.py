@@ -36,6 +36,7 @@ def test_nothing_runs_before_the_pilot_is_frozen(ab: Ab, tmp_path: Path) -> None
     refused(ab("pilot", "run", folder), 2, "registration.json is missing", "nothing runs before that")
     refused(ab("pilot", "freeze", folder), 2, "plan.csv is missing", "ab pilot plan")
     assert ab("pilot", "status", folder).stdout.startswith("DRAFT: ")
+    refused(ab("verify", folder), 2, "is not frozen: there is nothing to verify")
     assert not (folder / "runs").exists()
 
 

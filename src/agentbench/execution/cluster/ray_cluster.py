@@ -184,7 +184,7 @@ def _require_listener(address: str) -> None:
 
 
 def _no_cluster(address: str, why: str, kind: type[AgentBenchError] = HarnessError) -> AgentBenchError:
-    remedy = "start one with `ray start --head`, run this command on one of its nodes, or correct --ray-address"
+    remedy = "start one with `ray start --head`, run this command on one of its nodes, correct --ray-address, or set RAY_AUTH_MODE as its nodes do"
     return kind(f"cannot connect to a Ray cluster at '{address}': {why}", remedy=remedy)
 
 

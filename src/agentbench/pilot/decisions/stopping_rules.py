@@ -60,7 +60,7 @@ def _by_method(rule: str, limit: int, what: str, attempts: Sequence[Observation]
     for attempt in attempts:
         by_method.setdefault(attempt.method, []).append(attempt.attempt_id)
     most = max(map(len, by_method.values()), default=0)
-    state = f"at most {most} of {limit} attempts of one method {what}"
+    state = f"{most} attempts of a method {what} at most (limit {limit})"
     for method, ids in sorted(by_method.items()):
         if len(ids) >= limit:
             why = f"{len(ids)} attempts of {method} {what} (limit {limit})"

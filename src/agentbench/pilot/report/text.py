@@ -89,7 +89,7 @@ def decision_line(decision: StageDecision) -> str:
     if decision.kind == "stop":
         return f"stopped by rule {decision.rule}: {decision.why}"
     if decision.kind == "opened":
-        return f"started with {decision.workers} workers"
+        return f"started with {plural(decision.workers, 'worker')}"
     return f"{decision.kind}: {'met' if decision.met else 'NOT MET'}"
 
 
