@@ -86,6 +86,7 @@ MISTAKES: dict[str, Callable[[Path], object]] = {
     "give either tasks or suite": lambda tasks: ab.run(tasks_dir=tasks, agent="noop"),
     "unknown agent 'nop'": lambda tasks: ab.run(suite="tiny", tasks_dir=tasks, agent="nop"),
     "no suite `tinny`": lambda tasks: ab.run(suite="tinny", tasks_dir=tasks, agent="noop"),
+    "tasks/nope does not exist": lambda _: ab.run("tasks/nope", agent="noop"),
     "no tasks given": lambda tasks: ab.run([], tasks_dir=tasks, agent="noop"),
     "must be a name, or a function": lambda tasks: ab.run(tasks / "tiny", agent=lambda _setup: None),  # type: ignore[arg-type]
     "three": lambda tasks: ab.load_task(tasks / "tiny" / "three"),

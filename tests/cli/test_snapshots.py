@@ -112,6 +112,7 @@ CASES: dict[str, str] = {
     "error-fail-on-syntax": "run --suite tiny --agent noop --fail-on fast",
     "error-executor": "run --suite tiny --agent noop --executor moon",
     "error-monitor": "run --suite tiny --agent noop --monitor moon",
+    "error-plugin-built-in": "plugin new check junit",
     "error-plugin-name": "plugin new scorer my-scorer",
     "plugins": "plugins",
     "plugins-json": "plugins --json",

@@ -115,6 +115,10 @@ def resolve_tasks(tasks: Tasks, tasks_dir: Path) -> tuple[LoadedTask, ...]:
     if isinstance(tasks, LoadedTask):
         return (tasks,)
     if isinstance(tasks, str) and not Path(tasks).exists():
+        if "/" in tasks:
+            raise InputError(
+                f"{tasks} does not exist", remedy="give a suite, or the path of a task or of a folder of tasks"
+            )
         return load_suite_folder(tasks, tasks_dir).tasks
     loaded = find_tasks(Path(tasks)) if isinstance(tasks, str | os.PathLike) else tuple(tasks)
     if not loaded:

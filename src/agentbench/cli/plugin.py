@@ -33,8 +33,13 @@ def new_command(kind: str, name: str, *, out: Path | None, as_json: bool) -> Non
     KIND is agent, scorer, check, sandbox, importer, exporter, report_section, executor or monitor. NAME is the name of the
     plug-in and of its function.
     """
+    from agentbench.api.extensions import EXTENSIONS
+    from agentbench.core.errors import InputError
+    from agentbench.core.text import shell_quoted
     from agentbench.plugins.template import write_package
 
+    if name in EXTENSIONS[Kind(kind)].built_in:
+        raise InputError(f"there is a built-in {Kind(kind).words} '{name}'", remedy="choose another name")
     folder = out or Path(name)
     files = write_package(Kind(kind), name, folder)
     if as_json:
@@ -42,6 +47,6 @@ def new_command(kind: str, name: str, *, out: Path | None, as_json: bool) -> Non
         return
     click.echo(f"Created {Kind(kind).words} {name}: {folder}")
     click.echo("Next:", err=True)
-    click.echo(f"  pip install -e {folder}", err=True)
-    click.echo(f"  pytest {folder}", err=True)
+    click.echo(f"  pip install -e {shell_quoted(f'{folder}[test]')}", err=True)
+    click.echo(f"  python -m pytest {shell_quoted(folder)}", err=True)
     click.echo("  ab plugins", err=True)
