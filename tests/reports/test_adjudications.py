@@ -74,8 +74,12 @@ def test_adjudications_are_counted_per_category_with_minutes(run: Path) -> None:
 
 
 def test_later_adjudication_of_a_reviewer_replaces_the_earlier(run: Path) -> None:
-    for truth in ("correct", "incorrect"):
-        adjudicate(run, "--attempt", "a", "--truth", truth, "--minutes", 1, "--reviewer", "r")
+    first, second = (
+        adjudicate(run, "--attempt", "a", "--truth", truth, "--minutes", 1, "--reviewer", "r").output
+        for truth in ("correct", "incorrect")
+    )
+    assert "replaces" not in first
+    assert "replaces correct, 1 minutes by r" in second
     adjudicate(run, "--attempt", "a", "--truth", "correct", "--minutes", 1, "--reviewer", "other")
     assert [adjudication.truth for adjudication in read_adjudications(run)] == ["incorrect", "correct"]
     assert len((run / "adjudications.jsonl").read_bytes().splitlines()) == 3

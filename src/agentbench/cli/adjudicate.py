@@ -75,7 +75,7 @@ def command(
     """Record whether the patch of an attempt is correct."""
     from agentbench.core.errors import InputError
     from agentbench.core.user_name import user_name
-    from agentbench.reports.adjudications import Finding, Truth, adjudicate
+    from agentbench.reports.adjudications import Finding, Truth, adjudicate, read_adjudications
     from agentbench.reports.sources import open_run
 
     opened = open_run(run)
@@ -90,6 +90,11 @@ def command(
         msg = f"the record of {record.task_id}, repeat {record.repeat} was altered: {alteration}"
         raise InputError(msg, remedy="run `ab verify` to see what was changed")
     name = reviewer or user_name()
+    same = [
+        item
+        for item in read_adjudications(opened.path)
+        if (item.reviewer, item.attempt_id) == (name, record.attempt_id)
+    ]
     adjudication = adjudicate(opened.path, record, Finding(Truth(truth), name, minutes, categories, note))
     if as_json:
         click.echo(adjudication.model_dump_json(indent=2))
@@ -100,6 +105,9 @@ def command(
     named = f", {', '.join(adjudication.categories)}" if adjudication.categories else ""
     attempt = f"{record.task_id}, repeat {record.repeat} ({verdict})"
     click.echo(plain(f"{adjudication.truth}: {attempt}{named}, {minutes:g} minutes by {name}", 1000))
+    for old in same:
+        replaced = f"{old.truth}, {old.minutes:g} minutes by {name}"
+        click.echo("  " + plain(f"replaces {replaced}: reports count the newest of a reviewer", 1000))
 
 
 def _select(run: Run, wanted: str) -> AttemptRecord:
