@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from agentbench.core.canonical import canonical
 from agentbench.core.command import Command, Completed, ProcessCounts
 from agentbench.sandbox.observation import ObservedPrograms
 from agentbench.sandbox.protocol import Backend, Phase, Prepared, ProcessEnd, ProcessObserver, ProcessStart, Sandbox
@@ -539,10 +540,13 @@ class TestDeniedCalls:
         assert sandbox.denied_calls() == {}
 
 
-def test_host_bounds_what_it_passes_on() -> None:
+@pytest.mark.parametrize("character", [b"x", b"\xff", b"\x01"])
+def test_host_bounds_what_it_passes_on_by_its_size_in_a_log(character: bytes) -> None:
     received: list[ProcessStart | ProcessEnd] = []
     programs = ObservedPrograms(received.append)
-    entry = pack([b"start", b"1", b"0", b"2", b"1", b"0", b"/bin/true", b"/", b"x" * 60_000])
+    entry = pack([b"start", b"1", b"0", b"2", b"1", b"0", b"/bin/true", b"/", character * 60_000])
     programs.receive([entry] * 400)
     assert programs.started == 400
     assert programs.dropped == 400 - len(received) > 0
+    logged = sum(len(canonical(list(event.argv))) for event in received if isinstance(event, ProcessStart))
+    assert logged < 32 << 20

@@ -5,6 +5,7 @@ The server applies the filter, so it decides at its start whether it can observe
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from collections import Counter
@@ -19,7 +20,8 @@ PLAIN_FILTER, NOTIFYING_FILTER = "filter", "observe"
 _TEST_SWITCH = "AB_TEST_OBSERVATION_PROBLEM"
 """If set, servers behave as if the kernel had refused the listener, with this reason. For tests only."""
 _HOST_BUDGET = 2
-"""The server keeps to its budget. The host allows more, so that clocks that differ drop nothing."""
+"""The server keeps to its budget, in bytes as it reads them. The host allows more, so that clocks that differ drop nothing,
+but counts bytes as they are logged: one that is not UTF-8 or a control character takes five or six there."""
 
 
 def filter_files() -> dict[str, bytes]:
@@ -83,7 +85,7 @@ class ObservedPrograms:
             if not self._budget.available():
                 self.dropped += started
             elif self.error is None:
-                self._budget.spend(len(entry))
+                self._budget.spend(max(len(entry), _logged_bytes(event)))
                 try:
                     self._observe(event)
                 except Exception as error:  # noqa: BLE001 - the reader serves other calls too; `wait` raises it
@@ -106,6 +108,13 @@ def _event(fields: list[bytes]) -> ProcessStart | ProcessEnd:
         cwd=_text(cwd),
         truncated=truncated == b"1",
     )
+
+
+def _logged_bytes(event: ProcessStart | ProcessEnd) -> int:
+    """Return the size of the texts of an event in a log."""
+    if isinstance(event, ProcessEnd):
+        return 0
+    return len(json.dumps([event.program, event.cwd, *event.argv], ensure_ascii=False).encode())
 
 
 def _text(data: bytes) -> str:
