@@ -25,6 +25,7 @@ from agentbench.view.explorer import Explorer
 from agentbench.view.index import Entry, RunIndex
 from agentbench.view.roots import Roots
 from agentbench.view.scenario import replace_scorers
+from tests.record.samples import whole_run
 from tests.reports.large import large_run
 from tests.view.conftest import Served, serve, write_runs, write_suite
 from tests.web.sample import events, sample, write_run
@@ -62,6 +63,47 @@ def test_attempt_is_what_the_static_page_shows(served: Served) -> None:
     part = served.get(f"/api/run/{key}/attempt/{names['median']}/trace/0")
     assert [event["seq"] for event in part] == list(range(1, len(events()) + 1))
     assert served.client.get(f"/api/run/{key}/attempt/{names['median']}/trace/7").status_code == 400
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with a run whose files are sealed."""
+    folder = tmp_path_factory.mktemp("sealed")
+    whole_run(folder / "runs")
+    yield from serve(folder / "runs", tasks_dir=folder / "tasks")
+
+
+@pytest.mark.parametrize("name", ["diffs/final.patch", "events.jsonl", "task.yaml"])
+def test_attempt_with_an_edited_file_is_marked_and_not_shown_in_parts(sealed: Served, name: str) -> None:
+    (run,) = sealed.get("/api/runs")["runs"]
+    row = read_rows(Path(run["path"])).finals[0]
+    address = f"/api/run/{run['key']}/attempt/{row.attempt_id}"
+    file = Path(run["path"], row.task_dir, name)
+    before = file.read_bytes()
+    assert not sealed.get(address)["altered"]
+    file.write_bytes(before[:-20])
+    try:
+        part = sealed.client.get(f"{address}/trace/0")
+        assert part.status_code == 400
+        assert "have changed since it was opened" in part.json()["error"]
+        assert sealed.get(address)["altered"].startswith(f"{row.task_dir}/{name}")
+    finally:
+        file.write_bytes(before)
+    assert not sealed.get(address)["altered"]
+    assert sealed.get(f"{address}/trace/0")
+
+
+def test_explorer_names_altered_runs_and_marks_their_attempts(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "runs" / "edited", [sample("a"), sample("b", "fail")])
+    write_run(tmp_path / "runs" / "sound", [sample("a")])
+    file = run / "attempts.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"passed":false', b'"passed":true'))
+    for served in serve(tmp_path / "runs", tasks_dir=tmp_path / "tasks"):
+        served.get("/api/runs")
+        sql = "select run, altered from attempts group by all order by run"
+        answer = served.post("/api/query", {"sql": sql}).json()
+        assert answer["altered"] == ["edited"]
+        assert answer["rows"] == [["edited", "attempts.jsonl:2 differs from its seal"], ["sound", None]]
 
 
 def test_two_runs_are_compared(served: Served) -> None:
@@ -300,7 +342,7 @@ def test_index_reads_again_only_what_changed(tmp_path: Path) -> None:
     large_run(tmp_path / "one", 20, 20)
     large_run(tmp_path / "two", 20, 20)
     read: list[str] = []
-    index = RunIndex(Roots.of([tmp_path]), on_rows=lambda _key, path, _meta, _rows: read.append(path.name))
+    index = RunIndex(Roots.of([tmp_path]), on_rows=lambda _key, path, _meta, _rows, _altered: read.append(path.name))
     assert index.wait_until_read(60)
     assert sorted(read) == ["one", "two"]
     index._scanned = -1e9

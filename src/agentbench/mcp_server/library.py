@@ -26,6 +26,7 @@ from agentbench.reports.html.bounded import bounded
 from agentbench.reports.html.detail import Trace, event_json
 from agentbench.reports.provenance import evidence
 from agentbench.reports.run_list import run_entry
+from agentbench.reports.sources import open_run
 from agentbench.trace.events import AcceptanceCheck, BuildFinished, StaticFinished, TestsFinished
 from agentbench.view.roots import Roots
 
@@ -148,7 +149,14 @@ class Library:
         """Return the record of an attempt."""
         run = self.open(name)
         record = _attempt(run, attempt)
-        return answer({"note": UNTRUSTED, "headline": headline(record), "record": record.model_dump(mode="json")})
+        return answer(
+            {
+                "note": UNTRUSTED,
+                "altered": _alteration(run, record),
+                "headline": headline(record),
+                "record": record.model_dump(mode="json"),
+            }
+        )
 
     def comparison(self, a: str, b: str, rate: Literal["contract", "acceptance"]) -> Answer:
         """Compare two runs, as `ab report paired` does."""
@@ -185,6 +193,7 @@ class Library:
             "note": UNTRUSTED,
             "run": visible(run.path.name),
             "attempt_id": record.attempt_id,
+            "altered": _alteration(run, record),
             "events": page,
             "next_offset": offset + len(page) if more else None,
         }
@@ -209,6 +218,12 @@ class Library:
 
 def _files(suite: str, tasks_dir: Path) -> Iterator[Path]:
     return suite_folder(suite, tasks_dir).glob(f"*/{TASK_NAME}")
+
+
+def _alteration(run: ab.Run, record: ab.AttemptRecord) -> str | None:
+    """Return how the record or an evidence file of an attempt differs from its seal."""
+    altered = open_run(run.path).evidence_alteration(record)
+    return str(visible(str(altered))) if altered else None
 
 
 def _attempt(run: ab.Run, name: str) -> ab.AttemptRecord:

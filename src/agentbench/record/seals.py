@@ -211,9 +211,10 @@ def altered_records(folder: Path) -> tuple[AlteredRecord, ...]:
 def altered_evidence(folder: Path, record: AttemptRecord, seal: Seal, *, reduced: bool) -> AlteredRecord | None:
     """Compare the log and all files of one attempt with its seal, and return the first difference.
 
-    Nothing is compared if the folder of the attempt is missing: then no report can show anything of it.
+    Nothing is compared if the run sealed no files of the attempt, or if its folder is missing: then no report can show
+    anything of it.
     """
-    if not (folder / seal.task_dir).exists():
+    if not seal.files_sha256 or not (folder / seal.task_dir).exists():
         return None
     from agentbench.record.attempt_audit import AuditTerms, audit_attempt  # noqa: PLC0415 - few reports show evidence
 

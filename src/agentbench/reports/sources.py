@@ -104,6 +104,10 @@ class Run:
         line = with_evidence(self.signature, next(iter(altered), None), complete=len(found) == len(seals.seals))
         return replace(self, altered=(*self.altered, *altered), signature=line)
 
+    def evidence_alteration(self, record: AttemptRecord) -> AlteredRecord | None:
+        """Return how the record or an evidence file of an attempt was altered. Reads all of its files."""
+        return self.alteration(record.attempt_id) or self.with_audit([record]).alteration(record.attempt_id)
+
     def with_signed_evidence(self) -> Run:
         """Return a signed run with the evidence files of all final attempts compared, for pages that show them."""
         return self.with_audit(self.finals) if self.signature.endswith(RECORDS) else self

@@ -24,6 +24,7 @@ from agentbench.contract.suite import DEMO, suite_folder
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, ContractError, InputError
 from agentbench.core.text import printable
+from agentbench.reports.html.bounded import bounded
 from agentbench.reports.html.page import render_live
 from agentbench.view.actions import categories, decide, queue, record_adjudication
 from agentbench.view.explorer import COLUMNS, EXPORTS, Explorer
@@ -281,7 +282,8 @@ def _sql(given: Mapping[str, Json]) -> str:
 
 def _query(view: View, given: Mapping[str, Json]) -> Mapping[str, Json]:
     view.index.refresh()
-    return {**view.explorer.ask(_sql(given)).as_json(), "pending": view.index.pending()}
+    answer = view.explorer.ask(_sql(given)).as_json()
+    return {**answer, "altered": bounded(view.index.altered(), text=300), "pending": view.index.pending()}
 
 
 async def _export(view: View, request: Request) -> Response:

@@ -42,6 +42,7 @@ _RUN_COLUMNS = {
     "suite": "VARCHAR",
     "started_at": "VARCHAR",
     "retry_of": "VARCHAR",
+    "altered": "VARCHAR",
 }
 _OWN_COLUMNS = {
     "attempt_id": "VARCHAR", "task": "VARCHAR",
@@ -103,16 +104,18 @@ class Explorer:
         """Rows of the table `runs` by their id."""
         self._written: set[str] = set()
 
-    def put(self, key: str, path: Path, meta: Mapping[str, Json], rows: Sequence[Row]) -> None:
-        """Replace the attempts of one run."""
+    def put(self, key: str, path: Path, meta: Mapping[str, Json], rows: Sequence[Row], altered: str = "") -> None:
+        """Replace the attempts of one run. `altered`: what was altered first in its records."""
         name = os.fsencode(path.name).decode(errors="replace")
-        shared = (key, name, _text(meta.get("suite")), _text(meta.get("created_at")), retry_of(meta))
+        shared = (
+            key, name, _text(meta.get("suite")), _text(meta.get("created_at")), retry_of(meta), altered or None,
+        )  # fmt: skip
         with self._writing:
             run_id = self._ids.setdefault(key, len(self._ids))
             if self._runs.get(run_id) != shared:
                 self._runs[run_id] = shared
                 self._connection.execute("DELETE FROM runs WHERE run_id = ?", [run_id])
-                self._connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", [run_id, *shared])
+                self._connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", [run_id, *shared])
             self._waiting[key] = [(run_id, *_values(row)) for row in rows]
             if sum(map(len, self._waiting.values())) >= BATCH_ROWS:
                 self._write()

@@ -42,8 +42,8 @@ REREAD_FACTOR = 5
 SHOWN_META = ("run_id", "study_id", "suite", "variant", "model", "created_at", "retry_of")
 
 Signature = tuple[int, ...]
-OnRows = Callable[[str, Path, Mapping[str, Json], Sequence[Row]], None]
-"""Called with the key, folder, metadata and final rows of a run that was read."""
+OnRows = Callable[[str, Path, Mapping[str, Json], Sequence[Row], str], None]
+"""Called with the key, folder, metadata and final rows of a run that was read, and with what was altered first in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class RunIndex:
     """Entries of all runs below the roots. Safe to use from several threads."""
 
     roots: Roots
-    on_rows: OnRows = lambda _key, _path, _meta, _rows: None
+    on_rows: OnRows = lambda _key, _path, _meta, _rows, _altered: None
     on_removed: Callable[[str], None] = lambda _key: None
     _entries: dict[str, Entry] = field(default_factory=dict)
     _pilots: dict[str, Folder] = field(default_factory=dict)
@@ -159,6 +159,11 @@ class RunIndex:
                     self._progress.wait(left)
         with self._lock:
             return sorted(self._entries.values(), key=_age, reverse=True)
+
+    def altered(self) -> list[str]:
+        """Return the names of runs whose records differ from their seals."""
+        with self._lock:
+            return sorted(entry.path.name for entry in self._entries.values() if entry.altered)
 
     def pending(self) -> int:
         with self._lock:
@@ -309,9 +314,9 @@ class RunIndex:
         altered = ""
         try:
             rows, _, seals = read_rows(entry.path)
-            altered = next((f"ALTERED: {record}" for record in seals.altered()), "")
+            altered = next(map(str, seals.altered()), "")
             state = _state(entry.path, "")
-            self.on_rows(entry.key, entry.path, entry.meta, rows)
+            self.on_rows(entry.key, entry.path, entry.meta, rows, altered)
             problem, counts = entry.problem, count(rows)
         except AgentBenchError as error:
             state, problem, counts = "unreadable", error.message, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections import OrderedDict
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentbench.core.errors import InputError
+from agentbench.record.attempt_folder import NOT_EVIDENCE, entries_below
 from agentbench.record.naming import ADJUDICATIONS
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.html.detail import Trace, detail, trace_parts
@@ -57,6 +59,8 @@ class RunPages:
 
     _texts: BoundedCache = field(default_factory=lambda: BoundedCache(CACHED_BYTES))
     _runs: OrderedDict[str, tuple[Hashable, Run]] = field(default_factory=OrderedDict)
+    _opened: OrderedDict[tuple[str, str], str] = field(default_factory=OrderedDict)
+    """The state of the files of attempts when they were opened."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, entry: Entry) -> Run:
@@ -113,30 +117,41 @@ class RunPages:
 
     def attempt(self, entry: Entry, attempt_id: str) -> str:
         """Return everything about an attempt except its events."""
-        key = ("attempt", entry.key, attempt_id, _signature(entry.path))
+        run, record = self.record(entry, attempt_id)
+        state = _evidence_state(run.path / record.artifact_paths.task_dir)
+        key = ("attempt", entry.key, attempt_id, _signature(entry.path), state)
         text = self._texts.get(key)
         if text is None:
-            run, record = self.record(entry, attempt_id)
             trace = Trace()
             for number, part in enumerate(trace_parts(record, run.path, trace)):
-                self._texts.put(("trace", entry.key, attempt_id, number), part)
-            text = _dump(detail(record, run.path, trace))
+                self._texts.put(("trace", entry.key, attempt_id, state, number), part)
+            text = _dump(detail(record, run, trace))
             self._texts.put(key, text)
+        with self._lock:
+            self._opened[entry.key, attempt_id] = state
+            while len(self._opened) > CACHED_ROWS:
+                self._opened.popitem(last=False)
         return text
 
     def trace_part(self, entry: Entry, attempt_id: str, number: int) -> str:
         """Return one part of the events of an attempt.
 
         Raises:
-            InputError: there is no such part.
+            InputError: there is no such part, or the files are not those that were compared with their seals when the
+                attempt was opened.
         """
-        text = self._texts.get(("trace", entry.key, attempt_id, number))
+        run, record = self.record(entry, attempt_id)
+        state = _evidence_state(run.path / record.artifact_paths.task_dir)
+        with self._lock:
+            opened = self._opened.get((entry.key, attempt_id), state)
+        if opened != state:
+            raise InputError("the files of this attempt have changed since it was opened", remedy="reload the page")
+        text = self._texts.get(("trace", entry.key, attempt_id, state, number))
         if text is not None:
             return text
-        run, record = self.record(entry, attempt_id)
         for position, part in enumerate(trace_parts(record, run.path, Trace())):
             if position == number:
-                self._texts.put(("trace", entry.key, attempt_id, number), part)
+                self._texts.put(("trace", entry.key, attempt_id, state, number), part)
                 return part
         raise InputError("no such part of the trace")
 
@@ -156,6 +171,20 @@ def _page(runs: Sequence[Run], keys: list[str], comparison: PairedReport | None 
 
 def _dump(value: object) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _evidence_state(folder: Path) -> str:
+    """Return a digest of the names, sizes and times of an attempt's files. No program can set the time of a change."""
+    state = hashlib.sha256()
+    try:
+        for name, entry in entries_below(folder, without=NOT_EVIDENCE):
+            status = entry.stat(follow_symlinks=False)
+            state.update(
+                f"{name}\0{status.st_ino} {status.st_size} {status.st_ctime_ns}\0".encode(errors="surrogateescape")
+            )
+    except OSError as error:
+        state.update(type(error).__name__.encode())
+    return state.hexdigest()
 
 
 def _signature(path: Path) -> Hashable:

@@ -19,6 +19,7 @@ from agentbench.reports.card import review_lines
 from agentbench.reports.card_evidence import read_evidence
 from agentbench.reports.html.bounded import bounded
 from agentbench.reports.provenance import evidence, read_text
+from agentbench.reports.sources import Run
 from agentbench.trace.chain import BadLine, read_line
 from agentbench.trace.events import Briefing, IntegrityFinding, MonitorAlert
 
@@ -49,9 +50,11 @@ class Trace:
     """Integrity findings and monitor alerts with their event numbers."""
 
 
-def detail(record: AttemptRecord, folder: Path, trace: Trace) -> dict[str, Json]:
-    """Return everything about an attempt except its events."""
+def detail(record: AttemptRecord, run: Run, trace: Trace) -> dict[str, Json]:
+    """Return everything about an attempt except its events, and how it differs from what was sealed."""
+    folder = run.path
     return {
+        "altered": bounded(str(run.evidence_alteration(record) or ""), text=500),
         "record": bounded(record.model_dump(mode="json")),
         "review": review_json(record, folder),
         "findings": list(trace.findings),

@@ -59,7 +59,7 @@ def write_page(
     _prepare(folder)
 
     def write_attempt(position: int, record: AttemptRecord, run: Run) -> None:
-        _write_attempt(folder / SIDE, position, record, run.path)
+        _write_attempt(folder / SIDE, position, record, run)
 
     try:
         data = page_data(runs, comparison=comparison, gate=gate, visit=write_attempt)
@@ -122,7 +122,7 @@ def export_attempt(run: Run, row: Row) -> str:
             break
         events += json.loads(text)
     trace.events = len(events)
-    attempt = detail(record, run.path, trace)
+    attempt = detail(record, run, trace)
     counts = attempt["trace"]
     if isinstance(counts, dict):
         counts["inline"] = events
@@ -177,9 +177,9 @@ def side_file(key: str, text: str) -> str:
     return f'AB.put("{key}",{embedded(text)});\n'
 
 
-def _write_attempt(folder: Path, position: int, record: AttemptRecord, run: Path) -> None:
+def _write_attempt(folder: Path, position: int, record: AttemptRecord, run: Run) -> None:
     trace = Trace()
-    for number, text in enumerate(trace_parts(record, run, trace)):
+    for number, text in enumerate(trace_parts(record, run.path, trace)):
         (folder / f"t{position}-{number}.js").write_text(side_file(f"t{position}-{number}", text), encoding="utf-8")
     text = json.dumps(detail(record, run, trace), allow_nan=False, separators=(",", ":"))
     (folder / f"a{position}.js").write_text(side_file(f"a{position}", text), encoding="utf-8")

@@ -29,11 +29,23 @@ function drawResult(answer, ask, change) {
     { class: "sub", id: "shown" },
     seconds + (answer.pending ? `; ${plural(answer.pending, "run")} still being read` : ""),
   );
-  if (!answer.rows.length) return [note, h("p", { class: "card empty" }, "No attempts match.")];
-  const group = ask ? [ask.group, ask.pivot].filter(Boolean) : [];
-  if (!group.length) return [rowsTable(answer, ask, change), note];
-  const chart = chartOf(answer, ask, group);
-  return group.length === 2 ? [pivotTable(answer, ask), chart, note] : [chart, groupTable(answer, ask, group, change), note];
+  const altered =
+    answer.altered.length > 0 &&
+    h(
+      "div",
+      { class: "note", role: "alert" },
+      h("strong", {}, `ALTERED: ${plural(answer.altered.length, "run")}: `),
+      safe(cut(answer.altered.join(", "), 300)),
+      ". Their attempts have a text in the field altered; run `ab verify`.",
+    );
+  const body = () => {
+    if (!answer.rows.length) return [note, h("p", { class: "card empty" }, "No attempts match.")];
+    const group = ask ? [ask.group, ask.pivot].filter(Boolean) : [];
+    if (!group.length) return [rowsTable(answer, ask, change), note];
+    const chart = chartOf(answer, ask, group);
+    return group.length === 2 ? [pivotTable(answer, ask), chart, note] : [chart, groupTable(answer, ask, group, change), note];
+  };
+  return [altered, ...body()].filter(Boolean);
 }
 const section = (...body) => h("section", { class: "card" }, h("div", { class: "body scroll" }, body));
 

@@ -39,7 +39,7 @@ function runResult(run) {
   if (!counts.attempts) return "no result yet";
   const counted = counts.passed + counts.not_passed;
   return [
-    run.altered ? safe(run.altered) : "",
+    run.altered ? "ALTERED: " + safe(run.altered) : "",
     `${counts.passed} of ${counted} passed` + (counted ? ` (${Math.round((100 * counts.passed) / counted)}%)` : ""),
     counts.invalid ? `${counts.invalid} invalid` : "",
     counts.needs_review ? `${counts.needs_review} to review` : "",

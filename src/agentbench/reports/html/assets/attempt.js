@@ -87,6 +87,8 @@ function attemptView(index, tab, detail) {
   const view = h(
     "article",
     { class: "stack" },
+    detail.altered &&
+      h("div", { class: "note", role: "alert" }, h("strong", {}, "ALTERED: "), safe(detail.altered), ". Run `ab verify`."),
     h(
       "div",
       { class: "row" },
