@@ -156,6 +156,12 @@ def test_some_paths_allow_what_others_do_not(path: str, code: str) -> None:
     assert gating_rules(code, path) == []
 
 
+@pytest.mark.parametrize("code", ["import ctypes", "from ctypes.util import find_library", "import cffi"])
+def test_calls_of_machine_code_are_noted(code: str) -> None:
+    (finding,) = inspect_files({"src/toy/core.py": code})
+    assert (finding.rule, finding.severity) == ("native_code", "note")
+
+
 def test_executed_data_is_noted() -> None:
     for code in ("exec(path.read_text())", "exec(bytes.fromhex('00'))", "exec(compile(b64decode(x), 'x', 'exec'))"):
         assert "unread_code" in {finding.rule for finding in inspect_files({"src/toy/core.py": code})}

@@ -16,6 +16,8 @@ from agentbench.acceptance.inspection.universal_equality import (
 )
 
 RUNNER_PACKAGES = frozenset({"_pytest", "pytest", "pluggy", "unittest", "doctest"})
+NATIVE_PACKAGES = frozenset({"ctypes", "_ctypes", "cffi"})
+"""They call machine code and reach memory by its address, which the audit hook does not see."""
 FRAME_VALUES = frozenset({"f_locals", "f_back", "co_consts", "tb_frame", "gi_frame"})
 FRAME_CONTENTS = frozenset({"f_locals", "co_consts", "gi_frame"})
 """Attributes that expose the content of a frame. Code that only looks for its caller uses `f_back` alone."""
@@ -134,6 +136,9 @@ def _runner_imports(node: ast.AST, *, in_fallback: bool) -> Iterator[RuleMatch]:
             yield RuleMatch("runner_internals", node.lineno, detail, top, gating=top == "_pytest")
         elif top == "pytest":
             yield RuleMatch("runner_internals", node.lineno, "imports the test runner", top, gating=False)
+        elif top in NATIVE_PACKAGES:
+            detail = f"can call machine code and change memory ({name})"
+            yield RuleMatch("native_code", node.lineno, detail, top, gating=False)
 
 
 def _changes_runner(node: ast.AST, *, in_fallback: bool) -> Iterator[RuleMatch]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentbench.acceptance.checks.pytest.decide import decide_run
 from agentbench.acceptance.checks.pytest.item_ids import CollectedItem, IdMap
-from agentbench.acceptance.checks.pytest.records import MAX_AUDIT_EVENTS, read_transcript
+from agentbench.acceptance.checks.pytest.records import MAX_AUDIT_EVENTS, MAX_TEXT, read_transcript
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries, draw_canaries
 from agentbench.acceptance.checks.pytest.time_limit import TimeLimit
@@ -170,6 +170,22 @@ def test_flood_of_foreign_lines_is_counted_and_not_kept() -> None:
 def test_flood_of_audit_events_is_limited() -> None:
     seen: list[Record] = [["seen", "open test", f"f{number}.py", number] for number in range(2 * MAX_AUDIT_EVENTS)]
     assert len(read_transcript(lines(seen), NONCE).audit_events) == MAX_AUDIT_EVENTS
+
+
+def test_texts_of_forged_records_are_bounded() -> None:
+    text = "x" * 1_000_000
+    forged: list[Record] = [
+        ["seen", "open test " + text, text, 1],
+        ["changed", [text]],
+        ["uncollected", "t.py", text],
+        ["crash", text],
+        item("t::new"),
+        ["report", "t::new", "call", "failed", "TestReport", False, text],
+    ]
+    transcript = read_transcript(lines(forged), NONCE)
+    (event,) = transcript.audit_events
+    kept = [event.what, event.file, *transcript.changed, transcript.uncollected["t.py"], transcript.crash]
+    assert {len(part) for part in (*kept, transcript.tests["t::new"].why)} == {MAX_TEXT}
 
 
 def test_lines_after_the_end_are_foreign() -> None:

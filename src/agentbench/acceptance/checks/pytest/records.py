@@ -18,6 +18,8 @@ from agentbench.acceptance.checks.pytest.runner_bundle import Canaries
 MAX_LINE = 4 * 1024 * 1024
 MAX_FOREIGN = 80
 """Characters shown of a line that the runner did not write."""
+MAX_TEXT = 4096
+"""Characters kept of a reason, a name or a path. The runner sends less; code that imitates it could send megabytes."""
 MAX_AUDIT_EVENTS = 1000
 """More than the runner sends. Code that imitates the runner could send a million."""
 PHASES = ("setup", "call", "teardown")
@@ -210,12 +212,12 @@ def _take(transcript: Transcript, record: list[Value]) -> None:
         case ["no_pytest", str(why)]:
             transcript.no_pytest = why
         case ["changed", list(names)] if _strings(names):
-            transcript.changed += names
+            transcript.changed += [name[:MAX_TEXT] for name in names]
         case ["seen", str(what), str(file), int(line)]:
             if len(transcript.audit_events) < MAX_AUDIT_EVENTS:
-                transcript.audit_events.append(AuditEvent(what, file, line))
+                transcript.audit_events.append(AuditEvent(what[:MAX_TEXT], file[:MAX_TEXT], line))
         case ["crash" | "internal" | "conftest", str(why)]:
-            transcript.crash = transcript.crash or why
+            transcript.crash = transcript.crash or why[:MAX_TEXT]
             transcript.conftest_failed |= record[0] == "conftest"
         case ["finish", int(_), int(own)]:
             transcript.status = own
@@ -258,7 +260,7 @@ def _take_test(transcript: Transcript, record: list[Value]) -> None:
             transcript.canaries[test] = name
             transcript.announced[test] = test
         case ["uncollected", str(test), str(why)]:
-            transcript.uncollected[test] = why
+            transcript.uncollected[test] = why[:MAX_TEXT]
         case _:
             transcript.add_foreign(str(record))
 
@@ -278,7 +280,7 @@ def _take_report(transcript: Transcript, record: list[Value]) -> None:
             elif outcome == "failed":
                 report.extra_failed = True
             if outcome != "passed" and not report.why:
-                report.why = why
+                report.why = why[:MAX_TEXT]
         case _:
             transcript.add_foreign(str(record))
 
