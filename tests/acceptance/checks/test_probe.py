@@ -43,6 +43,11 @@ DRIVER = """\
     channel.write(json.dumps({"end": count}) + "\\n")
     """
 
+QUOTING = DRIVER.replace("write(json", "write('{\"got\": ' + (answer or '0') + ', ' + json", 1).replace(
+    '!r}"})', '!r}"})[1:]'
+)
+"""A driver that writes each answer into its line as it is, without parsing it."""
+
 REFERENCE = "\n".join(
     [
         "--- a/serve.py",
@@ -169,8 +174,9 @@ def test_candidate_that_crashes_the_driver_fails(tasks: TaskFactory, tmp_path: P
     [
         ("'9' * 9_000_000", DRIVER),
         ("'x'", DRIVER.replace('f"double {number}"', "answer or str(number)")),
+        ("'[' * 100_000 + ']' * 100_000", QUOTING),
     ],
-    ids=["floods the side channel", "repeats an id"],
+    ids=["floods the side channel", "repeats an id", "is nested too deeply for the host"],
 )
 def test_candidate_that_spoils_the_report_fails(tasks: TaskFactory, tmp_path: Path, answer: str, driver: str) -> None:
     spoils = f"import sys\n\nfor line in sys.stdin:\n    print({answer}, flush=True)\n"

@@ -49,7 +49,8 @@ class DriverReport:
     problem: str = ""
     """Why the report is incomplete or malformed; empty if it is neither."""
     may_be_caused: bool = False
-    """Answers of a candidate can cause the problem in a sound driver: an id comes twice, or the report ends early."""
+    """Answers of a candidate can cause the problem in a sound driver: an id comes twice, the report ends early, or a line
+    repeats an answer that is nested too deeply, or has a number too long, for the parser of the host."""
 
 
 def read_driver_report(data: bytes) -> DriverReport:
@@ -63,8 +64,9 @@ def read_driver_report(data: bytes) -> DriverReport:
         try:
             value = json.loads(line)
             test, outcome, why = value["id"], value["outcome"], value.get("why", "")
-        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
             report.problem = f"line {number} of the driver's results cannot be read"
+            report.may_be_caused = isinstance(error, ValueError | RecursionError)
             return report
         if not isinstance(test, str) or outcome not in {"pass", "fail"} or test in report.outcomes:
             report.problem = f"line {number} of the driver's results has no new id with outcome pass or fail"
@@ -157,7 +159,7 @@ def run_probe_check(candidate: Candidate, check: Check, step: CheckStep) -> Chec
     started = with_start_problem(candidate, check.candidate or "", conversation.program, outcome)
     if started.not_started or outcome.outcome is not Outcome.ERROR:
         return started
-    # Answers of a candidate can crash the driver, make it stop early, flood its side channel or repeat an id.
+    # Answers of a candidate can crash the driver, make it stop early, flood its side channel or spoil its results.
     caused = driver.exit_code != 0 or driver.side_truncated or read_driver_report(driver.side).may_be_caused
     blame = _reason_to_blame_candidate(candidate, check, conversation) if caused else ""
     if blame:
