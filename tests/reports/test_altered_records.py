@@ -241,6 +241,13 @@ def test_attempt_with_edited_evidence_is_marked(tmp_path: Path, name: str) -> No
     assert ab("show", run, "--task", row.task).startswith(f"ALTERED: {row.task_dir}/{name}")
     ab("show", run, "--task", row.task, "--html", tmp_path / "page.html")
     assert f"ALTERED: {row.task_dir}/{name}" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    finding = ["--attempt", row.attempt_id, "--truth", "correct", "--minutes", "1"]
+    error = CliRunner().invoke(root, ["adjudicate", str(run), *finding]).exception
+    assert isinstance(error, InputError)
+    assert f"was altered: {row.task_dir}/{name}" in error.message
+    ab("report", "summary", "--run", run, "--format", "html", "--out", tmp_path / "report")
+    data = "".join(file.read_text("utf-8") for file in (tmp_path / "report/data").iterdir())
+    assert f'altered\\":\\"{row.task_dir}/{name}' in data
 
 
 def test_run_without_a_chain_is_not_sealed_but_not_altered(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def command(
         msg = "--attempt, --truth and --minutes are required"
         raise InputError(msg, remedy="use --list to show attempts that need review")
     record = _select(opened, attempt)
-    if alteration := opened.alteration(record.attempt_id):
-        msg = f"the record of {record.task_id}, repeat {record.repeat} was altered: {alteration}"
+    if alteration := opened.evidence_alteration(record):
+        msg = f"{record.task_id}, repeat {record.repeat} was altered: {alteration}"
         raise InputError(msg, remedy="run `ab verify` to see what was changed")
     name = reviewer or user_name()
     same = [
@@ -131,13 +131,12 @@ def _list(run: Run, *, as_json: bool) -> None:
     import json
 
     from agentbench.reports.adjudications import read_adjudications
-    from agentbench.reports.card import review_lines
     from agentbench.reports.escape import columns, plain
 
     adjudications = read_adjudications(run.path)
     adjudicated = {adjudication.attempt_id for adjudication in adjudications}
     waiting = [row for row in run.rows if row.needs_review and row.attempt_id not in adjudicated]
-    reasons = {record.attempt_id: list(review_lines(record, run.path)) for record in run.records(waiting[:MAX_LISTED])}
+    reasons = {record.attempt_id: _reasons(run, record) for record in run.records(waiting[:MAX_LISTED])}
     if as_json:
         document = {
             "adjudications": [adjudication.model_dump(mode="json") for adjudication in adjudications],
@@ -181,3 +180,11 @@ def _why(reasons: list[str]) -> str:
     from agentbench.reports.escape import plain
 
     return plain("; ".join(reasons), 300)
+
+
+def _reasons(run: Run, record: AttemptRecord) -> list[str]:
+    """Return why an attempt needs review, after a note if a file of it differs from its seal."""
+    from agentbench.reports.card import review_lines
+
+    altered = run.evidence_alteration(record)
+    return [*([f"ALTERED: {altered}, see `ab verify`"] if altered else []), *review_lines(record, run.path)]

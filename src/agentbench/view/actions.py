@@ -112,11 +112,11 @@ def record_adjudication(entry: Entry, pages: RunPages, given: Mapping[str, Json]
     """Record a finding about an attempt, as `ab adjudicate` does.
 
     Raises:
-        InputError: a value is missing or invalid, or the record was altered.
+        InputError: a value is missing or invalid, or the record or a file of the attempt was altered.
     """
     run, record = pages.record(entry, _text(given, "attempt"))
-    if alteration := run.alteration(record.attempt_id):
-        raise InputError(f"the record was altered: {alteration}", remedy="run `ab verify` to see what was changed")
+    if alteration := run.evidence_alteration(record):
+        raise InputError(f"the attempt was altered: {alteration}", remedy="run `ab verify` to see what was changed")
     truth = _text(given, "truth")
     if truth not in set(Truth):
         raise InputError(f"truth: expected one of {', '.join(Truth)}")
