@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import importlib
 import os
 import re
 import subprocess
@@ -21,7 +24,8 @@ os.environ["AB_CONFIG"] = os.devnull
 settings.register_profile("no-deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no-deadline")
 
-EXCHANGE_PEERS = Path(__file__).parents[1] / "scripts/exchange-peers"
+TESTS = Path(__file__).parent
+EXCHANGE_PEERS = TESTS.parent / "scripts/exchange-peers"
 _SANDBOX_REASON = re.compile(r"sandbox|bwrap|bubblewrap|ripgrep|user namespace", re.IGNORECASE)
 
 
@@ -39,7 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if target is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(RequirementTable(Path(target)), "requirement-table")
     if hasattr(config, "workerinput"):
-        config.pluginmanager.register(SlowTestsFirst(config.workerinput["workercount"]), "slow-tests-first")
+        workers = config.workerinput["workercount"]
+        config.pluginmanager.register(SlowTestsFirst(workers), "slow-tests-first")
+        config.pluginmanager.register(FastCollection(config.workerinput["workerid"], workers), "fast-collection")
 
 
 # --- requirement marks ----------------------------------------------------------------------------------------------------------
@@ -136,6 +142,40 @@ class SlowTestsFirst:
             part = (len(items) - len(ordered)) // (self._workers - worker)
             ordered += [*first, *islice(others, max(0, part - len(first)))]
         items[:] = [*ordered, *others]
+
+
+# --- collection ---------------------------------------------------------------------------------------------------------
+
+
+class FastCollection:
+    """Save CPU time while every worker collects the same tests, and in garbage collections afterwards."""
+
+    def __init__(self, worker: str, workers: int) -> None:
+        self._share = int(worker.removeprefix("gw")) / workers
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self, session: pytest.Session) -> Generator[None, object, object]:
+        gc.disable()
+        if [Path(argument).resolve() for argument in session.config.args] == [TESTS]:
+            self._import_test_modules()
+        try:
+            return (yield)
+        finally:
+            gc.enable()
+            gc.freeze()  # the collected tests stay, so looking for garbage in them is lost time
+
+    def _import_test_modules(self) -> None:
+        """Import all test modules, each worker from another point on.
+
+        Without bytecode, workers that import in the same order would all rewrite and compile the same modules at the
+        same time. So, each does its share, and loads what the others have written.
+        """
+        paths = sorted(TESTS.rglob("test_*.py"))
+        first = int(len(paths) * self._share)
+        for path in (*paths[first:], *paths[:first]):
+            # Collection imports modules that failed or skip once more and reports them.
+            with contextlib.suppress(Exception, pytest.skip.Exception):
+                importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 # --- sandbox tests in CI ---------------------------------------------------------------------------------------------
