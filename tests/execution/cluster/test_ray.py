@@ -111,7 +111,7 @@ def test_ray_gives_the_records_of_a_local_run_with_a_limited_rate_and_no_node_ha
         hide_a_test(tmp_path / "tasks" / "tiny" / name)
     env = {"AB_MODEL_BASE_URL": service, "AB_MODEL_API_KEY": KEY}
     options = ("run", "--suite", "tiny", "--workers", "3", "--repeats", "2", "--agent", "llm_v0", "--model", "url:echo")
-    local = ab(*options, "--out", "local", env=env)
+    local = ab.inside(*options, "--out", "local", env=env)
     assert local.code == 0, local.stderr
     with watched_disks(cluster, KEY, HIDDEN) as found:
         ray = ab.on_ray(*options, "--out", "ray", env=env)
@@ -250,7 +250,7 @@ def test_unusable_nodes_and_impossible_demands_are_refused(ab: RayAb, cluster: C
     other.write_text('def harness_version() -> str:\n    return "0.0.1"\n')
     address = cluster.add("other", f"mount --bind {other} {version}; mount --bind /bin/false $(command -v bwrap)")
     try:
-        probed = ab("doctor", "--json", *ab.ray)
+        probed = ab.on_ray("doctor", "--json")
         assert probed.code == 3, probed.stdout + probed.stderr
         nodes = {node["address"]: node for node in probed.json["nodes"]}
         assert len(nodes) == 3
