@@ -15,6 +15,7 @@ from agentbench.acceptance import grade as grading
 from agentbench.acceptance.checks.pytest import check, decide, runner_bundle
 from agentbench.acceptance.grading_context import Acceptance, GradingContext
 from agentbench.acceptance.protected import Protection
+from agentbench.acceptance.runner.runner_monitor import WATCHED_PACKAGES
 from agentbench.core.reasons import Outcome
 
 RESULTS = "results"
@@ -32,8 +33,32 @@ RULES = {
     "runner_changed": "",  # by what changed
 }
 """Layers by rule of a finding. Every other rule belongs to the inspection of the patch."""
-CHANGES = ((" comes from ", "modules"), (" was loaded by ", "modules"), ("harness runner: ", "guard"))
+CHANGES = (
+    *((" comes from ", "modules"), (" was loaded by ", "modules"), ("harness runner: ", "guard")),
+    *(("report of ", "calls"), ("call of ", "calls")),
+)
 """Layers by words in a change that the runner reports. Every other change is the monitor's."""
+
+
+RULES_OF_CHANGES = (
+    *((" comes from ", "file of a helper"), (" was loaded by ", "loader of a test module")),
+    *(("report of ", "call that returned"), ("call of ", "call inside a call")),
+    *(("test item ", "collected tests"), ("hook ", "hooks of pytest"), (" lost rows", "tables of test modules")),
+    *((f"{package}.", "functions and classes of pytest and builtins") for package in WATCHED_PACKAGES),
+)
+"""Rules of the runner by words in a change. Every other change is one of a name in a test module."""
+
+
+def rules_of(events: Iterable[str], changed: Iterable[str]) -> list[str]:
+    """Return the rules of the runner by which it reported events and changes."""
+    kinds = {
+        next(kind for kind in (*decide.DETAILS, decide.LOAD_LIBRARY) if event.startswith(kind)) for event in events
+    }
+    return sorted(kinds | {_rule_of(name) for name in changed})
+
+
+def _rule_of(change: str) -> str:
+    return next((rule for words, rule in RULES_OF_CHANGES if words in change), "names in test modules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +97,20 @@ LAYERS = {
         "test modules and helpers that product code put in place",
         {"runner_monitor.py": "RunnerMonitor.foreign_modules = lambda self, support: []\n"},
     ),
+    "calls": Layer(
+        "tests that are reported as passed were called, and their call returned",
+        {
+            "session.py": "_report = Recorder._report_changes\n"
+            "Recorder._report_changes = lambda self, changed: _report(\n"
+            "    self, [name for name in changed if not name.startswith(('report of ', 'call of '))]\n"
+            ")\n"
+        },
+    ),
     "guard": Layer(
         "sealed callbacks, and nothing runs in the middle of runner code",
         {
             "channel.py": "def seal(function):\n    return function\n",
-            "reentrancy_guard.py": "def suspend():\n    _ACTIVE_THREADS.add(get_ident())\n"
-            "def resume(suspended):\n    _ACTIVE_THREADS.discard(get_ident())\n",
+            "reentrancy_guard.py": "def suspend():\n    return False, []\n",
         },
         prevents=True,
     ),

@@ -37,7 +37,7 @@ from agentbench.core.reasons import Outcome
 from agentbench.execution.lab import Lab
 from agentbench.sandbox.docker.engine import find_engine
 from tests.acceptance.toy import TaskFactory, patch_of
-from tests.campaigns.layers import LAYERS, RESULTS, speakers, switched_off
+from tests.campaigns.layers import LAYERS, speakers, switched_off
 from tests.cheats.submissions import Submission, submissions
 from tests.sandbox.conftest import remove_images
 
@@ -71,6 +71,8 @@ class Row:
     why: str
     changed: tuple[str, ...] = ()
     """What the runner reported as changed."""
+    events: tuple[str, ...] = ()
+    """Audit events that the runner reported, also those that are only notes."""
     rules: tuple[str, ...] = ()
     """Rules of findings that fail the patch, each with its detail."""
 
@@ -82,6 +84,13 @@ class Row:
     def is_known(self) -> bool:
         """Whether the cheat is documented to pass this task."""
         return self.kind == "past_decoys" or (self.kind == "surviving" and not self.decoys)
+
+
+def read_rows(file: Path) -> list[Row]:
+    lists = ("caught_by", "changed", "events", "rules")
+    return [
+        Row(**{**data, **{name: tuple(data[name]) for name in lists}}) for data in json.loads(file.read_text("utf-8"))
+    ]
 
 
 # --- one grading, in a process of its own -----------------------------------------------------------------------------
@@ -100,9 +109,11 @@ def _submission(kind: str, name: str) -> Submission:
 def grade_cheat(job: Job, state: Path) -> Row:
     submission, tasks = _submission(job.kind, job.cheat), _tasks(job.backend, state)
     changed: set[str] = set()
+    events: set[str] = set()
 
     def recording(run: PytestRun, known: Collection[str]) -> tuple[Finding, ...]:
         changed.update(name for name in run.transcript.changed if name not in known)
+        events.update(event.what for event in run.transcript.audit_events if event.key not in known)
         return run_findings(run, known)
 
     folder = Path(tempfile.mkdtemp(dir=state))
@@ -118,7 +129,7 @@ def grade_cheat(job: Job, state: Path) -> Row:
             result = grade(patch, context, problem=problem, decoys=job.off != "decoys")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return _row(job, submission.family, result, tuple(sorted(changed)))
+    return _row(job, submission.family, result, tuple(sorted(changed)), tuple(sorted(events)))
 
 
 def _reference(submission: Submission, tasks: TaskFactory, folder: Path) -> str:
@@ -126,7 +137,7 @@ def _reference(submission: Submission, tasks: TaskFactory, folder: Path) -> str:
     return patch_of(submission.context(tasks, folder / "bare"), submission.reference).decode()
 
 
-def _row(job: Job, family: str, result: Acceptance, changed: tuple[str, ...]) -> Row:
+def _row(job: Job, family: str, result: Acceptance, changed: tuple[str, ...], events: tuple[str, ...]) -> Row:
     outcomes = [step.outcome for step in (result.application, *result.steps)]
     outcomes += [decision.outcome for decision in result.checks]
     is_error = Outcome.ERROR in outcomes or any(finding.severity == "error" for finding in result.findings)
@@ -142,6 +153,7 @@ def _row(job: Job, family: str, result: Acceptance, changed: tuple[str, ...]) ->
         caught_by=() if result.accepted else tuple(sorted(speakers(result, changed))),
         why=result.checks[0].decided.why if result.accepted else why_not(result)[:300],
         changed=changed,
+        events=events,
         rules=tuple(dict.fromkeys(f"{finding.rule}: {finding.detail}" for finding in gates)),
     )
 
@@ -183,9 +195,8 @@ class Campaign:
     incomplete: bool = False
 
     def resume(self) -> None:
-        for data in json.loads(self.file.read_text("utf-8")) if self.file and self.file.exists() else ():
-            row = Row(**{**data, **{name: tuple(data[name]) for name in ("caught_by", "changed", "rules")}})
-            self.rows[row.job] = row
+        if self.file and self.file.exists():
+            self.rows = {row.job: row for row in read_rows(self.file)}
 
     def run(self, jobs: Sequence[Job]) -> list[Row]:
         """Return the rows of the jobs, without those that the deadline left out."""
@@ -226,31 +237,6 @@ def results_table(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def ablation_table(rows: Sequence[Row], without: Sequence[Row]) -> list[str]:
-    """Return one line in Markdown per cheat that does not just fail the tests.
-
-    **alone**: passes without the layer; also: others stop it too.
-    """
-    passing = {(row.cheat, row.backend, row.decoys, row.off) for row in without if row.outcome == "PASS"}
-    names = [*LAYERS, RESULTS]
-    lines = ["| cheat | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    for row in rows:
-        if row.caught_by == (RESULTS,) and not any(row.cheat == cheat for cheat, *_ in passing):
-            continue
-        cells = [
-            "**alone**"
-            if (row.cheat, row.backend, row.decoys, name) in passing
-            else "also"
-            if name in row.caught_by
-            else ""
-            for name in names
-        ]
-        lines.append(f"| `{row.cheat}` | " + " | ".join(cells) + " |")
-    alone = Counter(off for *_, off in passing)
-    lines.append("| **only this layer** | " + " | ".join(str(alone[name] or "") for name in names) + " |")
-    return lines
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--sandbox", default="bwrap,docker", help="backends, separated by commas")
@@ -261,7 +247,7 @@ def main() -> int:
     parser.add_argument("--ablate", action="store_true", help="also grade without each layer that may be needed")
     parser.add_argument("--off", default="", choices=["", *LAYERS], help="grade without this layer")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="write all rows to this file, and the table of --ablate beside it")
+    parser.add_argument("--json", type=Path, help="write all rows to this file")
     parser.add_argument("--resume", action="store_true", help="keep the rows in the file of --json")
     parser.add_argument("--minutes", type=float, default=24 * 60.0, help="start no new grading after this time")
     parser.add_argument("--state", type=Path, default=Path("build/redteam"), help="folder for prepared environments")
@@ -281,11 +267,7 @@ def main() -> int:
         campaign.resume()
     rows = campaign.run(jobs)
     without = campaign.run(list(jobs_without(rows))) if options.ablate else []
-    print("\n".join(results_table(rows)))
-    if options.ablate:
-        print("\n".join(ablation_table(rows, without)))
-        if options.json:
-            options.json.with_suffix(".md").write_text("\n".join(ablation_table(rows, without)) + "\n", "utf-8")
+    print("\n".join([*results_table(rows), *(_line(row) for row in without if row.outcome == "PASS")]))
     if campaign.incomplete:
         print("not all cheats were graded: the time of --minutes is over; continue with --resume")
         return 1

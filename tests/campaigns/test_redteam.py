@@ -8,7 +8,7 @@ import pytest
 
 from agentbench.acceptance.checks.pytest import runner_bundle
 from tests.campaigns.layers import LAYERS, switched_off
-from tests.campaigns.redteam import KINDS, Campaign, Job, Row, ablation_table, grade_in_time, jobs_without
+from tests.campaigns.redteam import KINDS, Campaign, Job, Row, grade_in_time, jobs_without
 
 SPOKE = ("audit_hook", "decoys")
 
@@ -34,13 +34,6 @@ def test_only_layers_that_may_be_needed_are_switched_off() -> None:
         Job("cheating", "one", "bwrap", decoys=True, off="decoys"),
         Job("cheating", "none", "bwrap", decoys=True, off="protection"),
     ]
-
-
-def test_ablation_table_marks_the_only_layer() -> None:
-    without = [row("one", off="decoys", outcome="PASS"), row("both", off="decoys")]
-    head, _, both, one, total = ablation_table([row("both", *SPOKE), row("one", "decoys")], without)
-    column = [cell.strip() for cell in head.split("|")].index("decoys")
-    assert [line.split("|")[column].strip() for line in (both, one, total)] == ["also", "**alone**", "1"]
 
 
 def test_resumed_campaign_does_not_grade_again(tmp_path: Path) -> None:

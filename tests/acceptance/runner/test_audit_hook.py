@@ -18,7 +18,7 @@ pytestmark = pytest.mark.component
 
 def monitor(workspace: Path, *, written: tuple[str, ...] = ()) -> AuditMonitor:
     job = {"mode": "survey", "pinned": [], "workspace": str(workspace), "written": list(written), "guarded": []}
-    return AuditMonitor(lambda *_: None, job, "/opt/runner", is_test, sys.path, [])
+    return AuditMonitor(lambda *_: None, job, "/opt/runner", is_test, sys.path)
 
 
 def library_functions() -> Iterator[types.FunctionType]:

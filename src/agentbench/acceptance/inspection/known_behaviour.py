@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterable
 from agentbench.acceptance.checks.pytest.records import AuditEvent
 
 TELLING_WORDS = {
-    "open test line by line": (b"linecache", b"extract_stack", b"format_stack", b"print_stack", b"walk_stack"),
-    "gc.get_objects": (b"get_objects",),
-    "gc.get_referrers": (b"get_referrers",),
-    "gc.get_referents": (b"get_referents",),
+    "read source": (b"linecache", b"extract_stack", b"format_stack", b"print_stack", b"walk_stack"),
+    "search memory": (b"get_objects", b"get_referrers", b"get_referents"),
 }
 """Words without which a file does not show this behaviour. Opening files is missing here: every project does that."""
 _PATCH_CALL = re.compile(
@@ -31,7 +29,7 @@ def known_behaviour(events: Iterable[AuditEvent], before: Callable[[str], bytes]
     `before` returns the content of a file in the base repository, empty if it does not exist there.
     """
     return frozenset(
-        event.key for event in events if any(word in before(event.file) for word in TELLING_WORDS.get(event.what, ()))
+        event.key for event in events if any(word in before(event.file) for word in TELLING_WORDS.get(event.kind, ()))
     )
 
 

@@ -14,13 +14,13 @@ import posix
 import re
 import stat
 import sys
-from _imp import get_frozen_object
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from gc import get_objects
 from importlib.util import MAGIC_NUMBER
 from marshal import loads
 from time import time
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 # Bound before any code under test runs. Everything called while it runs is implemented by the interpreter itself.
@@ -40,30 +40,28 @@ _MEMORY_MODE = stat.S_IFREG | stat.S_IRUSR | stat.S_IWUSR
 _ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 RUNNER_FRAMES = 3
 """Number of runner functions between the interpreter's call and the code that handles the event."""
-OPEN_EVENTS = frozenset({"open", "os.listdir", "os.scandir"})
+OPEN_TEST, OPEN_DATA, OPEN_MEMORY, OPEN_OBJECT = "open test", "open data", "open memory", "open object"
+CHANGE_TEST, READ_SOURCE, SEARCH_MEMORY = "change test", "read source", "search memory"
+LOAD_LIBRARY, LOAD_BYTECODE = "load library", "load bytecode"
 MOVE_EVENTS = frozenset({"os.rename", "os.remove", "os.truncate", "os.link", "os.symlink"})
 """Events that put one file in the place of another without opening either."""
 PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"})
 MEMORY_EVENTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents"})
-LOAD_EVENTS = {"open": 0, "import": 1, "ctypes.dlopen": 0}
-"""Events that load code, if the import system opens the file, and the position of the file among their arguments."""
+LIBRARY_EVENTS = {"import": 1, "ctypes.dlopen": 0}
+"""Events that load a native library, and the position of its file among their arguments."""
+HANDLED_EVENTS = {"exec", "open"} | LIBRARY_EVENTS.keys() | MOVE_EVENTS | PROCESS_EVENTS | MEMORY_EVENTS
 IMPORT_SYSTEM = "<frozen importlib._bootstrap_external>"
-HANDLED_EVENTS = {"exec"} | LOAD_EVENTS.keys() | OPEN_EVENTS | MOVE_EVENTS | PROCESS_EVENTS | MEMORY_EVENTS
 STACK_FORMATTERS = frozenset({"format_stack", "print_stack"})
-"""Functions that format stacks for people. Before tests run, their output holds nothing that a test expects."""
-SOURCE_READERS = {
-    "linecache.py": frozenset({"getline", "getlines", "updatecache", "checkcache"}),
-    "traceback.py": frozenset({"line", "lines", "extract_stack", "format_stack", "print_stack", "walk_stack"}),
+SOURCE_READERS = STACK_FORMATTERS | {
+    *("extract_stack", "walk_stack", "line", "lines", "getline", "getlines", "updatecache", "checkcache"),
 }
-"""Called directly, these return the source of a named file or of the caller. Error formatters use other functions."""
-ON_BEHALF = frozenset({"open test", "open memory", "change test"})
+"""Functions of `linecache` and `traceback` that return the source of a named file or of the caller when code under test
+calls them. Those that format errors have other names.
+"""
+SOURCE_MODULES = ("/linecache.py", "/traceback.py")
+ON_BEHALF = frozenset({OPEN_TEST, OPEN_MEMORY, CHANGE_TEST})
 """Events for which the caller of an installed package is responsible. Tests hand packages other files."""
 FROZEN = "<frozen "
-FROZEN_NAMES = {
-    "importlib._bootstrap": "_frozen_importlib",
-    "importlib._bootstrap_external": "_frozen_importlib_external",
-}
-"""Frozen modules that the interpreter keeps under another name than that of their file."""
 REWRITER = "/_pytest/assertion/rewrite.py"
 _BYTECODE_SUFFIX = f"{sys.implementation.cache_tag}{f'.opt-{sys.flags.optimize}' if sys.flags.optimize else ''}.pyc"
 MAX_REPORTS = 100
@@ -91,7 +89,6 @@ class AuditMonitor:
         runner_folder: str,
         is_test: Callable[[str], bool],
         trusted_paths: Iterable[str],
-        runner_code: list[CodeType],
     ) -> None:
         self._installed = tuple(_absolute(path) + "/" for path in trusted_paths if "-packages" in path)
         """Folders of installed packages. Tests may make others with such a name."""
@@ -113,20 +110,14 @@ class AuditMonitor:
         self._has_test_name = is_test
         self._known_code: dict[tuple[str, str], list[CodeType]] = {}
         """Code that is not under test, by the file and name that it has."""
-        self._read_files = {code.co_filename for code in runner_code}
+        self._read_files: set[str] = set()
         self._genuine: dict[int, CodeType] = {}
-        """Code that was recognised before, by its identity."""
-        self._reported: set[tuple[str, str, int]] = set()
+        """Code that is not under test, by its identity: first all that was loaded before code under test."""
+        self._reported: set[tuple[str, str, str, int]] = set()
         self._counts: dict[str, int] = {}
-        self.testing = False
-        """Whether collection is over and tests are running."""
         self._busy_threads: set[int] = set()
         """Threads that are inside `handle_event`."""
-        for module in runner_code:
-            self._add_known(module.co_filename, module)
-
-    def begin_tests(self) -> None:
-        self.testing = True
+        self._add_loaded()
 
     def handle_event(self, event: str, arguments: tuple[Any, ...]) -> bool:
         """Report the event if it matters. Return whether the operation must be refused."""
@@ -139,59 +130,37 @@ class AuditMonitor:
             if event == "exec":
                 self._add_rewritten(arguments[0], frame)
                 return False
-            location = self._loaded_file(event, arguments, frame) or self._responsible(event, arguments, frame)
-            if location is None or location in self._reported:
-                return False
-            kind = location[0]
-            if kind.startswith(("load ", "open data ")):
-                kind = " ".join(kind.split(" ")[:2])  # without the file that the event names
-            if self._counts.get(kind, 0) >= MAX_REPORTS:
+            report = self._loaded_file(event, arguments, frame) or self._tampering(event, arguments, frame)
+            if report is None or report in self._reported or self._counts.get(report[0], 0) >= MAX_REPORTS:
                 return False
             if _getpid() != self._pid:
                 # A forked process cannot report anything, so it may not do what would fail the check.
-                return kind != "load library"
-            self._reported.add(location)
-            self._counts[kind] = self._counts.get(kind, 0) + 1
-            self._send("seen", *location)
+                return report[0] != LOAD_LIBRARY
+            self._reported.add(report)
+            self._counts[report[0]] = self._counts.get(report[0], 0) + 1
+            self._send("seen", *report)
             return False
         finally:
             self._busy_threads.discard(thread)
 
-    def _responsible(
-        self, event: str, arguments: tuple[Any, ...], frame: FrameType | None
-    ) -> tuple[str, str, int] | None:
-        """Return what kind of tampering an event is, with the file and line of the code responsible, or None."""
-        kind = self._classify(event, arguments)
-        if not kind or self._counts.get(kind, 0) >= MAX_REPORTS:
-            return None
-        paths = arguments[:1] if event in OPEN_EVENTS else self._named_tests(event, arguments)
-        if paths and all(self._test_passed_path(path, frame) for path in paths):
-            return None
-        return self._locate(kind, frame)
-
     def _loaded_file(
         self, event: str, arguments: tuple[Any, ...], frame: FrameType | None
-    ) -> tuple[str, str, int] | None:
-        """Return the file that an event loads, if it is bytecode of the workspace or was written while tests run.
+    ) -> tuple[str, str, str, int] | None:
+        """Return the file that an event loads, if it is bytecode of the workspace or a library made while tests run.
 
-        Such code escapes inspection: no patch contains it, and installed packages are trusted.
+        Such code escapes inspection: no patch contains it.
         """
-        position = LOAD_EVENTS.get(event)
-        text = None if position is None else _path_text(arguments[position])
-        if text is None or (event == "open" and (frame is None or _file_of(frame.f_code) != IMPORT_SYSTEM)):
+        text = _path_text(arguments[LIBRARY_EVENTS.get(event, 0)])
+        if text is None or not (
+            self._is_new(text) if event in LIBRARY_EVENTS else event == "open" and self._is_bytecode(text, frame)
+        ):
             return None
-        if event != "open":
-            kind = "library" if self._is_new(text) else ""
-        elif self._is_bytecode(text, frame):
-            kind = "bytecode" if any(_statuses(text)) else ""
-        else:
-            kind = "dependency" if _absolute(text).startswith(self._installed) and self._is_new(text) else ""
-        place = text[len(self._workspace) :] if text.startswith(self._workspace) else text  # noqa: FURB188
-        return (f"load {kind} {place}", place, 0) if kind else None
+        place = self._place(text)
+        return LOAD_LIBRARY if event in LIBRARY_EVENTS else LOAD_BYTECODE, place, place, 0
 
     def _is_bytecode(self, path: str, frame: FrameType | None) -> bool:
         """Return whether the import system opens a file as bytecode of a module in the workspace, wherever it is."""
-        caller = None if frame is None else frame.f_back
+        caller = None if frame is None or _file_of(frame.f_code) != IMPORT_SYSTEM else frame.f_back
         if caller is None or _name_of(caller.f_code) != "get_code" or _file_of(caller.f_code) != IMPORT_SYSTEM:
             return False
         source = caller.f_locals.get("source_path", path)  # a loader without this variable loads only bytecode
@@ -202,151 +171,158 @@ class AuditMonitor:
         """Return whether a file was written since the runner started. No program can set the time of a change."""
         return any(status.st_ctime >= self._started for status in _statuses(path))
 
-    def _classify(self, event: str, arguments: tuple[Any, ...]) -> str:
-        """Return what kind of tampering an event may be, or an empty string."""
-        if event in OPEN_EVENTS:
-            return self._classify_open(event, arguments)
-        if event in MOVE_EVENTS:
-            # A guarded file, or a folder above one, is removed or gets other content.
-            texts = [text for text in map(_path_text, arguments[:2]) if text is not None]
-            moved = any(_inode(text) in self._guarded_inodes or self._is_above(_absolute(text)) for text in texts)
-            return "change test" if moved else ""
-        if event in MEMORY_EVENTS:
-            return event
-        return "open test" if self._named_tests(event, arguments) else ""
+    def _tampering(
+        self, event: str, arguments: tuple[Any, ...], frame: FrameType | None
+    ) -> tuple[str, str, str, int] | None:
+        """Return the kind of tampering, the file it is about, and file and line of the code under test that is responsible."""
+        kind = target = ""
+        paths: list[str] = []
+        if event == "open":
+            kind, target = self._opened(arguments)
+            paths = [_path_text(arguments[0]) or ""]
+        elif event in PROCESS_EVENTS:
+            paths = self._named_tests(event, arguments)
+            kind = OPEN_TEST if paths else ""
+        elif event in MEMORY_EVENTS:
+            kind = SEARCH_MEMORY
+        elif event in MOVE_EVENTS and any(self._is_guarded(text) for text in map(_path_text, arguments[:2])):
+            kind = CHANGE_TEST
+        kind, responsible = self._responsible(kind, paths, frame) if kind else ("", None)
+        if responsible is None:
+            return None
+        return kind, target, self._place(_file_of(responsible.f_code)), responsible.f_lineno
 
-    def _named_tests(self, event: str, arguments: tuple[Any, ...]) -> list[str]:
-        """Return the words of a command that name a file of the tests."""
-        if event not in PROCESS_EVENTS:
-            return []
-        folder = _path_text(arguments[2]) if event == "subprocess.Popen" else None
-        words = [word for text in _texts(arguments[:3]) for word in _split_words(text)]
-        return [word for word in words if self._names_test(word, folder or ".")]
-
-    def _names_test(self, word: str, folder: str) -> bool:
-        """Return whether a word is the path of a test, or has the name of one and is no other file."""
-        inode = _inode(word if word.startswith("/") else f"{folder}/{word}")
-        return inode in self._guarded_inodes or (inode is None and any(name in word for name in self._guarded_names))
-
-    def _classify_open(self, event: str, arguments: tuple[Any, ...]) -> str:
-        path = arguments[0] if arguments else None
+    def _opened(self, arguments: tuple[Any, ...]) -> tuple[str, str]:
+        """Return the kind of an event that opens a file, and the guarded data file; empty texts if it does not matter."""
+        path, mode = arguments[:2]
         text = _path_text(path)
         if text is None:
-            return "" if type(path) in (int, bool, type(None)) else "open object"
-        if event != "open":
-            return ""
+            return ("" if type(path) in (int, bool, type(None)) else OPEN_OBJECT), ""
         # `os.open`, whose events have no mode, takes a path relative to a directory descriptor, which the event does not tell.
-        relative = arguments[1] is None and not text.startswith("/")
+        relative = mode is None and not text.startswith("/")
         for status in _statuses(text, _open_descriptors() if relative else ()):
             guarded = self._guarded_inodes.get((status.st_dev, status.st_ino))
             if guarded is not None:
-                return "open test" if guarded.endswith(".py") else "open data " + guarded[len(self._workspace) :]
+                return (OPEN_TEST, "") if guarded.endswith(".py") else (OPEN_DATA, self._place(guarded))
             if status.st_dev == self._proc_device and status.st_mode == _MEMORY_MODE:
-                return "open memory"
-        return ""
+                return OPEN_MEMORY, ""
+        return "", ""
 
-    def _is_above(self, path: str) -> bool:
-        return any(guarded.startswith(path + "/") for guarded in self._guarded)
+    def _is_guarded(self, path: str | None) -> bool:
+        """Return whether a path is that of a guarded file or of a folder above one."""
+        if path is None:
+            return False
+        folder = _absolute(path) + "/"
+        return _inode(path) in self._guarded_inodes or any(guarded.startswith(folder) for guarded in self._guarded)
 
-    def _test_passed_path(self, path: Any, frame: FrameType | None) -> bool:  # noqa: ANN401
-        """Return whether the running test passed its own file, a data file or a folder of tests to the code it tests.
+    def _named_tests(self, event: str, arguments: tuple[Any, ...]) -> list[str]:
+        """Return the words of a command that are paths of tests, or have the name of one and are no other file."""
+        folder = (_path_text(arguments[2]) if event == "subprocess.Popen" else None) or "."
+        words = [word for text in _texts(arguments[:3]) for word in _split_words(text)]
+        inodes = [(word, _inode(word if word.startswith("/") else f"{folder}/{word}")) for word in words]
+        return [
+            word
+            for word, inode in inodes
+            if inode in self._guarded_inodes or (inode is None and any(name in word for name in self._guarded_names))
+        ]
+
+    def _responsible(self, kind: str, paths: list[str], frame: FrameType | None) -> tuple[str, FrameType | None]:
+        """Return the kind of an event and the frame of the code under test that is responsible for it, if any.
+
+        The first frame that is code under test is responsible, unless a genuine test comes before it or passed it the
+        file. The standard library acts on behalf of its caller, and so do installed packages for some events. Code without
+        a file is responsible if nothing else is: libraries make such code for their callers.
+        """
+        if kind == SEARCH_MEMORY:  # libraries do this for themselves
+            return kind, None if frame is None or self._is_genuine(frame.f_code) else frame
+        # `entry` is the function that the test called, `reader` the one of the library that reads lines of source.
+        responsible = generated = entry = reader = outermost = None
+        while frame is not None:
+            outermost, file = frame, _file_of(frame.f_code)
+            if not self._is_genuine(frame.f_code):
+                entry = frame
+                if file.startswith("<"):
+                    generated = generated or frame
+                else:
+                    responsible = responsible or frame
+            elif self._is_test(file):
+                break
+            elif responsible is None:
+                if file.startswith(self._installed) and (reader is not None or kind not in ON_BEHALF):
+                    return kind, None
+                if reader is not None or (kind == OPEN_TEST and file.endswith("/linecache.py")):
+                    reader = frame
+            frame = frame.f_back
+        if frame is not None and entry is not None and paths and self._are_passed(paths, entry, _file_of(frame.f_code)):
+            return kind, None
+        if reader is not None:
+            return READ_SOURCE, (responsible or generated) if _reads_source(reader.f_code, frame) else None
+        if frame is None and outermost is not None and not _file_of(outermost.f_code).startswith(self._runner_folder):
+            # A thread without a test: code under test started it.
+            generated = generated or (outermost if kind in ON_BEHALF else None)
+        return kind, responsible or generated
+
+    def _are_passed(self, paths: list[str], entry: FrameType, test: str) -> bool:
+        """Return whether a test passed its own file, data files or a folder of tests to the function that it called.
 
         Tests of readers and parsers do so.
         """
-        opened = _absolute(_path_text(path) or "")
-        entry: FrameType | None = None
-        while frame is not None:
-            if not self._is_genuine(frame.f_code):
-                entry = frame
-            elif self._is_test(file := _file_of(frame.f_code)):
-                passed: set[str] = set() if entry is None else _path_arguments(entry)
-                is_passed = opened in passed and (file == opened or not opened.endswith(".py"))
-                return is_passed or any(
-                    self._is_test(folder + "/") and opened.startswith(folder + "/") for folder in passed
-                )
-            frame = frame.f_back
-        return False
+        code = entry.f_code
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        passed = {_absolute(text) for text in _texts(tuple([entry.f_locals.get(name) for name in names]))}
+        folders = tuple([folder + "/" for folder in passed if self._is_test(folder + "/")])
+        return all(
+            (path in passed and (path == test or not path.endswith(".py"))) or path.startswith(folders)
+            for path in map(_absolute, paths)
+        )
 
-    def _locate(self, kind: str, frame: FrameType | None) -> tuple[str, str, int] | None:
-        """Return kind, file and line of an event if code under test is responsible for it.
-
-        The first frame that is code under test is responsible, unless a genuine test comes before it. The standard library
-        acts on behalf of its caller, and so do installed packages for some events. Memory events count only for direct
-        calls. Code without a file is responsible if nothing else is: libraries make such code for their callers.
-        """
-        direct = kind in MEMORY_EVENTS
-        purpose, generated, outermost = "", None, frame
-        while frame is not None:
-            outermost = frame
-            file = _file_of(frame.f_code)
-            if file.startswith("<") and not file.startswith(FROZEN):
-                generated = generated or frame
-            elif not self._is_genuine(frame.f_code):
-                return self._place(kind, purpose, frame)
-            elif self._is_test(file) or (direct and not file.startswith(FROZEN)):
-                break
-            elif file.startswith(self._installed) and (purpose or kind not in ON_BEHALF):
-                return None
-            elif purpose or file.endswith("/linecache.py"):
-                purpose = self._purpose(frame.f_code)
-            frame = frame.f_back
-        if frame is None and not purpose and kind in ON_BEHALF and not self._is_main(outermost):
-            generated = generated or outermost  # a thread without a test: code under test started it
-        return None if generated is None else self._place(kind, purpose, generated)
-
-    def _is_main(self, frame: FrameType | None) -> bool:
-        return frame is None or _file_of(frame.f_code).startswith(self._runner_folder)
-
-    def _place(self, kind: str, purpose: str, frame: FrameType) -> tuple[str, str, int]:
-        file = _file_of(frame.f_code)
-        # Python 3.8 has no `removeprefix`.
-        place = file[len(self._workspace) :] if file.startswith(self._workspace) else file  # noqa: FURB188
-        return (f"{kind} {purpose}" if purpose else kind, place, frame.f_lineno)
-
-    def _purpose(self, code: CodeType) -> str:
-        """Return why the library reads source lines: the outermost of its functions is the one that was called."""
-        reads_source = _name_of(code) in SOURCE_READERS.get(_file_of(code).rpartition("/")[2], ())
-        reads_source &= self.testing or _name_of(code) not in STACK_FORMATTERS
-        return "line by line" if reads_source else "for a source line"
+    def _place(self, file: str) -> str:
+        """Return a path relative to the workspace if it is there. Python 3.8 has no `removeprefix`."""
+        return file[len(self._workspace) :] if file.startswith(self._workspace) else file  # noqa: FURB188
 
     def _is_genuine(self, code: CodeType) -> bool:
-        """Return whether code is not under test: it comes from the frozen module, library file or test that it names."""
+        """Return whether code is not under test: it was loaded before, or comes from the library file or test that it names."""
         if self._genuine.get(id(code)) is code:
             return True
         file = _file_of(code)
+        if file not in self._read_files:
+            self._read_files.add(file)
+            self._add_known(self._read_code(file))
         genuine = any(_is_same(code, other) for other in self._known_code.get((file, _name_of(code)), ()))
         if genuine:
             self._genuine[id(code)] = code
-        elif file not in self._read_files:
-            self._read_files.add(file)
-            self._add_known(file, self._read_code(file))
-            return self._is_genuine(code)
         return genuine
 
-    def _add_known(self, file: str, module: CodeType | None) -> None:
-        pending = [] if module is None else [module]
-        while pending:
-            code = pending.pop()
-            self._known_code.setdefault((file, code.co_name), []).append(code)
-            pending += [constant for constant in code.co_consts if type(constant) is CodeType]
+    def _add_loaded(self) -> None:
+        """Recognise the runner, pytest and everything else that is loaded so far."""
+        loaded = [function.__code__ for function in get_objects() if type(function) is FunctionType]
+        frame: FrameType | None = _getframe()
+        while frame is not None:
+            loaded.append(frame.f_code)
+            frame = frame.f_back
+        files = {code.co_filename for code in loaded}
+        trusted = {
+            file for file in files if file.startswith((FROZEN, self._runner_folder)) or self._is_trusted_file(file)
+        }
+        self._genuine.update((id(code), code) for code in _with_nested(loaded) if code.co_filename in trusted)
+
+    def _add_known(self, module: CodeType | None) -> None:
+        for code in _with_nested([] if module is None else [module]):
+            self._known_code.setdefault((code.co_filename, code.co_name), []).append(code)
 
     def _add_rewritten(self, module: CodeType, frame: FrameType | None) -> None:
         """Recognise a test or plugin that pytest executes after it has rewritten what its file contains."""
         if frame is not None and _file_of(frame.f_code).endswith(REWRITER) and self._is_genuine(frame.f_code):
-            file = _file_of(module)
-            self._add_known(file, module if self._is_trusted_file(file) else None)
+            self._add_known(module if self._is_trusted_file(_file_of(module)) else None)
 
     def _read_code(self, file: str) -> CodeType | None:
-        """Return the code of a frozen module or a file, or None if it is under test."""
+        """Return the code of a file, or None if it is under test."""
         try:
-            if file.startswith(FROZEN):
-                name = file[len(FROZEN) : -1]
-                return get_frozen_object(FROZEN_NAMES.get(name, name))
             if not self._is_trusted_file(file):
                 return None
             bytecode = _bytecode_file(file)
             return (None if self._is_new(bytecode) else _cached_code(file, bytecode)) or _compiled(file)
-        except (OSError, ImportError, ValueError, EOFError, TypeError, SyntaxError, RecursionError, MemoryError):
+        except (OSError, ValueError, EOFError, TypeError, SyntaxError, RecursionError, MemoryError):
             return None
 
     def _is_trusted_file(self, file: str) -> bool:
@@ -372,6 +348,15 @@ def _name_of(code: CodeType) -> str:
     return str.__str__(code.co_name)
 
 
+def _with_nested(codes: Iterable[CodeType]) -> Iterator[CodeType]:
+    """Yield code and the code of the functions and classes defined in it."""
+    pending = list(codes)
+    while pending:
+        code = pending.pop()
+        yield code
+        pending += [constant for constant in code.co_consts if type(constant) is CodeType]
+
+
 def _bytecode_file(file: str) -> str:
     folder, _, name = file.rpartition("/")
     return f"{folder}/__pycache__/{name.rpartition('.')[0]}.{_BYTECODE_SUFFIX}"
@@ -380,7 +365,7 @@ def _bytecode_file(file: str) -> str:
 def _cached_code(file: str, bytecode: str) -> CodeType | None:
     """Return the code of a module from its bytecode file, or None if that does not belong to the source as it is.
 
-    Compiling a large module of the standard library takes longer than many tests.
+    Compiling takes longer, and warns of what is deprecated in the source.
     """
     try:
         source = _stat(file)
@@ -395,12 +380,8 @@ def _cached_code(file: str, bytecode: str) -> CodeType | None:
 
 def _compiled(file: str) -> CodeType:
     with open(file, "rb") as source:  # noqa: PTH123
-        data = source.read()
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = data.decode("latin-1")  # code is compared without its constants
-    # As text, because the encoding that a file declares may be a codec of the code under test.
+        # As text, because the encoding that a file declares may be a codec of the code under test. Constants are not compared.
+        text = source.read().decode("utf-8", "replace")
     return compile(text.lstrip("\ufeff"), file, "exec", dont_inherit=True)
 
 
@@ -410,13 +391,14 @@ def _is_same(code: CodeType, other: CodeType) -> bool:
     return names and code.co_code == other.co_code
 
 
-def _path_arguments(frame: FrameType) -> set[str]:
-    """Return the arguments of a call that are paths, or lists of paths."""
-    code = frame.f_code
-    values: list[Any] = [
-        frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    ]
-    return {_absolute(text) for text in _texts(tuple(values))}
+def _reads_source(reader: CodeType, test: FrameType | None) -> bool:
+    """Return whether a library function returns lines of source, and not just formats an error.
+
+    Formatted stacks of the import of a test hold nothing that a test expects.
+    """
+    name = _name_of(reader)
+    at_import = test is not None and _name_of(test.f_code) == "<module>" and name in STACK_FORMATTERS
+    return name in SOURCE_READERS and _file_of(reader).endswith(SOURCE_MODULES) and not at_import
 
 
 def _texts(values: tuple[Any, ...]) -> list[str]:

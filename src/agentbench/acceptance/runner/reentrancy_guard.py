@@ -1,64 +1,27 @@
 """Keeps code under test from running in the middle of runner code, and exceptions of runner code from getting out.
 
 Between any two steps of a function, the interpreter may run other code: callbacks and finalizers of the garbage
-collector, signal handlers, trace functions. They can read the frames below them, and those of the runner hold objects
-that must not be found. So all of these are suspended while a runner function is active. An exception would carry its
-frames along, so it ends here.
+collector, and signal handlers. They can read the frames below them, and those of the runner hold objects that must not
+be found. So both are suspended while a runner function is active. An exception would carry its frames along, so it ends
+here. Trace functions are not suspended: they see the frame of a call before anything could stop them.
 """
 
 from __future__ import annotations
 
 import gc
-import sys
-import types
 from _operator import is_
-from _signal import getsignal, signal  # type: ignore[import-not-found]  # the part of `signal` that is not written in Python
-from _thread import get_ident
+from _signal import getsignal, signal, valid_signals  # type: ignore[import-not-found]  # the part of `signal` that is not written in Python
 from collections.abc import Callable
 from typing import Any
 
-_LAST_SIGNAL = 65
-_PYTHON_FUNCTIONS = (types.FunctionType, types.MethodType)
 _gc_enabled, _gc_disable, _gc_enable = gc.isenabled, gc.disable, gc.enable
-_get_trace, _set_trace, _get_profile, _set_profile = sys.gettrace, sys.settrace, sys.getprofile, sys.setprofile
-_ACTIVE_THREADS: set[int] = set()
-"""Threads that are inside a runner function."""
+_SIGNALS = tuple(sorted(valid_signals()))
 
 
-def _existing_signals() -> tuple[int, ...]:
-    """Return the signals that exist on this platform."""
-    signals = []
-    for number in range(1, _LAST_SIGNAL):
-        try:
-            getsignal(number)
-        except ValueError:
-            continue
-        signals.append(number)
-    return tuple(signals)
-
-
-_SIGNALS = _existing_signals()
-
-
-def suspend() -> tuple[Any, ...]:
+def suspend() -> tuple[bool, list[tuple[int, Any]]]:
     """Suspend everything that could interrupt. Return what `resume` needs."""
-    thread = get_ident()
-    outermost = thread not in _ACTIVE_THREADS
-    _ACTIVE_THREADS.add(thread)
     collecting = _gc_enabled()
     _gc_disable()
-    trace, profile = _get_trace(), _get_profile()
-    # While a trace function is being replaced, which is when its audit event is raised, none can be set and none runs.
-    try:
-        if type(trace) in _PYTHON_FUNCTIONS:
-            _set_trace(None)
-    except RuntimeError:
-        trace = None
-    try:
-        if type(profile) in _PYTHON_FUNCTIONS:
-            _set_profile(None)
-    except RuntimeError:
-        profile = None
     handlers = []
     for number in _SIGNALS:
         handler = getsignal(number)
@@ -71,20 +34,13 @@ def suspend() -> tuple[Any, ...]:
         except ValueError:
             break  # handlers run only in the main thread
         handlers.append((number, handler))
-    return outermost, thread, collecting, trace, profile, handlers
+    return collecting, handlers
 
 
-def resume(suspended: tuple[Any, ...]) -> None:
-    """Resume what was suspended. From here on, only this tuple of the runner's can be found."""
-    outermost, thread, collecting, trace, profile, handlers = suspended
-    if outermost:
-        _ACTIVE_THREADS.discard(thread)
+def resume(collecting: bool, handlers: list[tuple[int, Any]]) -> None:  # noqa: FBT001
+    """Resume what was suspended."""
     for number, handler in handlers:
         signal(number, handler)
-    if type(profile) in _PYTHON_FUNCTIONS:
-        _set_profile(profile)
-    if type(trace) in _PYTHON_FUNCTIONS:
-        _set_trace(trace)
     if collecting:
         _gc_enable()
 
@@ -92,14 +48,10 @@ def resume(suspended: tuple[Any, ...]) -> None:
 def guard(
     function: Callable[..., Any], seal: Callable[..., Callable[..., Any]], failed: Callable[[str], None]
 ) -> Callable[..., Any]:
-    """Return a guarded, sealed version of `function` that is safe to hand out. `failed` receives what is wrong with a
-    call.
-    """
+    """Return a guarded, sealed version of `function` that is safe to hand out. `failed` receives the type of an error."""
 
     def checked(*arguments: Any) -> Any:  # noqa: ANN401
         try:
-            if get_ident() not in _ACTIVE_THREADS:
-                failed("called without its reentrancy guard")
             return function(*arguments)
         except BaseException as error:  # noqa: BLE001 - any exception refers to frames of the runner
             failed(type(error).__name__)
@@ -111,6 +63,6 @@ def guard(
         try:
             return checked_call(*arguments)
         finally:
-            leave(suspended)
+            leave(*suspended)
 
     return seal(call)

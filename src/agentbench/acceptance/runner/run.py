@@ -27,8 +27,6 @@ BUILTINS = dict(vars(builtins))
 globals()["__builtins__"] = dict(BUILTINS)
 PYTEST_CALL: list[Any] = []
 """Arguments of `pytest.main`, until it is called."""
-RUNNER_CODE = [sys._getframe().f_code]  # noqa: SLF001
-"""The modules of the runner."""
 
 
 def start_site(workspace: str) -> list[str]:
@@ -78,7 +76,6 @@ def load(name: str) -> types.ModuleType:
     code = spec.loader.get_code(spec.name)
     if code is None:
         raise ImportError(path)
-    RUNNER_CODE.append(code)
     module = importlib.util.module_from_spec(spec)
     vars(module)["__builtins__"] = dict(BUILTINS)
     exec(code, vars(module))  # noqa: S102
@@ -134,11 +131,10 @@ def prepare() -> Callable[..., int]:
     sys.path[:0] = import_path + [os.path.abspath(path) for path in job["pythonpath"]]
     os.environ.update(job["env"])
     install_main_module(pytest)
-    monitor, begin_tests = start_monitoring(job, send, reentrancy_guard, seal, trusted_paths)
-    recorder = session.Recorder(job, send, monitor, begin_tests)
+    monitor = start_monitoring(job, send, reentrancy_guard, seal, trusted_paths)
+    recorder = session.Recorder(job, send, monitor)
     recorder.undo = [pins.pin_distributions(job, trusted_paths), pins.pin_configuration(job)]
     pins.pin_rewriting(job, trusted_paths)
-    load("traceback_sources").share_syntax_trees()
     callbacks = {
         name: reentrancy_guard.guard(callback, seal, recorder.callback_failed)
         for name, callback in recorder.callbacks().items()
@@ -165,20 +161,18 @@ def start_monitoring(
     reentrancy_guard: types.ModuleType,
     seal: Any,  # noqa: ANN401
     trusted_paths: list[str],
-) -> tuple[Any, Callable[[], None]]:
-    """Start monitoring. Return the runner monitor and the function to call when tests begin."""
+) -> Any:  # noqa: ANN401
+    """Start monitoring. Return the runner monitor."""
     runner_monitor, audit_hook = load("runner_monitor"), load("audit_hook")
     runner_folder = os.path.dirname(os.path.abspath(__file__))
     monitor = runner_monitor.RunnerMonitor(job["workspace"], job["replaced"])
-    audit_monitor = audit_hook.AuditMonitor(
-        send, job, runner_folder, runner_monitor.is_test, trusted_paths, RUNNER_CODE
-    )
+    audit_monitor = audit_hook.AuditMonitor(send, job, runner_folder, runner_monitor.is_test, trusted_paths)
 
     def failed(reason: str) -> None:
         send("changed", [f"harness runner: {reason}"])
 
     sys.addaudithook(audit_hook.make_audit_hook(reentrancy_guard.guard(audit_monitor.handle_event, seal, failed)))
-    return monitor, audit_monitor.begin_tests
+    return monitor
 
 
 def run() -> tuple[int | None, str, str]:

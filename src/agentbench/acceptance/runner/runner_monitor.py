@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from posix import stat
 from sys import modules
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 WATCHED_PACKAGES = (
     *("_pytest", "pytest", "pluggy", "unittest", "doctest", "builtins", "math", "operator", "_operator"),
@@ -35,32 +35,21 @@ _CLASS_MRO: Any = vars(type)["__mro__"]
 _MEMBER_TYPES = (classmethod, staticmethod, property, MemberDescriptorType, GetSetDescriptorType)
 
 
-class Binding(NamedTuple):
-    """A name in a namespace and its original value. `function` is None if the value has no code that could change."""
-
-    name: str
-    namespace: Mapping[str, Any]
-    key: str
-    value: Any
-    function: Any = None
-    code: Any = None
-    defaults: Any = None
-
-
 class RunnerMonitor:
     """Takes a snapshot at the first check and compares with it at later ones."""
 
     def __init__(self, workspace: str, patched_names: Iterable[str]) -> None:
         self._workspace = workspace.rstrip("/") + "/"
-        self._patched_names = frozenset(patched_names)
+        self._patched_names = CLOCK_NAMES.union(patched_names)
         """Names that the tests themselves replace while they run."""
-        self._bindings: list[Binding] = []
+        self._namespaces: list[tuple[str, Mapping[str, Any], dict[str, Any]]] = []
+        """Namespaces of modules and classes with the values that must not change."""
+        self._functions: list[tuple[str, FunctionType, Any, Any]] = []
+        """Functions in them, each with its code and defaults."""
         self._reported: set[str] = set()
         self.manager: Any = None
         """pytest's plugin manager, once it exists."""
         self._hooks: dict[int, tuple[str, Any, Any]] = {}
-        self._test_namespaces: list[tuple[str, Mapping[str, Any], frozenset[str]]] = []
-        """Test modules, and the builtins that each of them redefined at first."""
         self._tables: list[tuple[str, Any, list[Any]]] = []
         """Lists and dictionaries of test modules with their elements."""
         self._items: dict[int, tuple[Any, ...]] = {}
@@ -70,31 +59,27 @@ class RunnerMonitor:
 
         With `testing`, a test may be running: names that the tests themselves replace may have another value for now.
         """
-        if not self._bindings:
-            self._bindings = list(_pytest_bindings())
-            self._hooks = {id(hook): (name, hook, hook.function) for name, hook in self._hook_implementations()}
+        if not self._namespaces:
+            for name, module in list(modules.items()):
+                if name.split(".")[0] in WATCHED_PACKAGES and issubclass(type(module), ModuleType):
+                    self._watch_module(name, module)
+            self._hooks = self._hook_functions()
             return []
         changed = [
-            name
-            for name, namespace, key, value, function, code, defaults in self._bindings
-            if (
-                namespace.get(key, _MISSING) is not value
-                and not (testing and self._is_patched_by_tests(key, namespace.get(key)))
-            )
-            or (function is not None and (function.__code__ is not code or function.__defaults__ is not defaults))
+            f"{name}.{key}"
+            for name, namespace, values in self._namespaces
+            for key, value in values.items()
+            if namespace.get(key, _MISSING) is not value
+            and not (testing and key in self._patched_names and not self._is_product(namespace.get(key)))
         ]
         changed += [
-            f"{name} redefines {key}"
-            for name, namespace, known in self._test_namespaces
-            for key in (namespace.keys() & _BUILTINS) - known
+            name
+            for name, function, code, defaults in self._functions
+            if function.__code__ is not code or function.__defaults__ is not defaults
         ]
-        changed += [name for name, table, elements in self._tables if _lost_elements(table, elements)]
+        changed += [f"{name} lost rows" for name, table, elements in self._tables if _lost_elements(table, elements)]
         # Report these at once: the checks that follow call functions of pytest, which must be its own.
         return self._unreported(changed) or self._unreported(list(self._hook_changes()))
-
-    def _is_patched_by_tests(self, key: str, value: Any) -> bool:  # noqa: ANN401
-        """Return whether tests replace this name themselves and the replacement is not code under test."""
-        return (key in CLOCK_NAMES or key.rpartition(".")[2] in self._patched_names) and not self._is_product(value)
 
     def _is_product(self, value: Any) -> bool:  # noqa: ANN401
         """Return whether a function was defined by code under test, or by code that it created."""
@@ -110,51 +95,70 @@ class RunnerMonitor:
         self._reported.update(unreported)
         return unreported
 
+    def _watch_module(self, name: str, module: ModuleType, written: Collection[str] | None = None) -> None:
+        """Start watching functions and classes of a module, and the members of classes that it defines.
+
+        With `written`, the names that a test module writes to, also watch its other constants and the builtins that it
+        does not redefine.
+        """
+        namespace = list(module_namespace(module).items())
+        values = {key: value for key, value in namespace if callable(value)}
+        if written is not None:
+            values.update({key: value for key, value in namespace if _is_constant(key, value, written)})
+            values.update(dict.fromkeys(_BUILTINS.difference(module_namespace(module)), _MISSING))
+            values["__builtins__"] = module_namespace(module).get("__builtins__", _MISSING)
+        self._watch(name, module_namespace(module), values)
+        for key, value in namespace:
+            members = _CLASS_DICT.__get__(value) if issubclass(type(value), type) else {}
+            if members and members.get("__module__", "builtins") == name:
+                watched = {
+                    attribute: member
+                    for attribute, member in list(members.items())
+                    if callable(member) or type(member) in _MEMBER_TYPES
+                }
+                self._watch(f"{name}.{key}", members, watched)
+
+    def _watch(self, name: str, namespace: Mapping[str, Any], values: dict[str, Any]) -> None:
+        self._namespaces.append((name, namespace, values))
+        for key, value in values.items():
+            function = function_of(value)
+            if function is not None:
+                self._functions.append((f"{name}.{key}", function, function.__code__, function.__defaults__))
+
+    def _hook_functions(self) -> dict[int, tuple[str, Any, Any]]:
+        """Return the implementations of all hooks by identity, with the name of the hook and their function."""
+        hooks = {} if self.manager is None else instance_dict(instance_dict(self.manager).get("hook"))
+        return {
+            id(hook): (name, hook, hook.function)
+            for name, caller in list(hooks.items())
+            if type(caller).__module__.startswith("pluggy")
+            for hook in caller.get_hookimpls()
+        }
+
     def _hook_changes(self) -> Iterator[str]:
-        registered = dict(self._hook_implementations_by_id())
-        for key, (name, hook, function) in self._hooks.items():
-            if key not in registered:
-                yield f"removed function of hook {name}"
-            elif hook.function is not function:
-                yield f"replaced function of hook {name}"
-        for key, (name, hook) in registered.items():
-            if key not in self._hooks and (function_of(hook.function) is None or self._is_product(hook.function)):
+        registered = self._hook_functions()
+        for key, (name, _, function) in self._hooks.items():
+            if key not in registered or registered[key][2] is not function:
+                yield f"function of hook {name}"
+        for key in registered.keys() - self._hooks.keys():
+            name, hook, function = registered[key]
+            if function_of(function) is None or self._is_product(function):
                 owner = hook.plugin_name if type(hook.plugin_name) is str else "0"
                 yield f"hook {name} of {type(hook.plugin).__name__ if owner.isdigit() else owner}"
-
-    def _hook_implementations_by_id(self) -> Iterator[tuple[int, tuple[str, Any]]]:
-        return ((id(hook), (name, hook)) for name, hook in self._hook_implementations())
-
-    def _hook_implementations(self) -> Iterator[tuple[str, Any]]:
-        hooks = {} if self.manager is None else instance_dict(instance_dict(self.manager).get("hook"))
-        for name, caller in list(hooks.items()):
-            if type(caller).__module__.startswith("pluggy"):
-                yield from ((name, hook) for hook in caller.get_hookimpls())
 
     def watch_session(self, items: list[tuple[Any, str]]) -> None:
         """Start watching the test modules and the collected tests: code under test can change them as well."""
         for name, module in self._test_modules():
             namespace = module_namespace(module)
-            self._bindings += module_bindings(name, module)
-            self._bindings += [
-                Binding(f"{name}.{key}", namespace, key, value)
+            written = _written_names(namespace)
+            self._watch_module(name, module, written)
+            # A test may add to its tables, but not lose a row.
+            self._tables += [
+                (f"{name}.{key}", value, _elements(value))
                 for key, value in list(namespace.items())
-                if issubclass(type(value), ModuleType) or key == "__builtins__"
+                if type(value) in (list, dict) and _is_constant(key, value, written) and len(value) <= MAX_ELEMENTS
             ]
-            self._watch_constants(name, namespace)
-            self._test_namespaces.append((f"test module {name}", namespace, frozenset(namespace.keys() & _BUILTINS)))
         self._items = {id(item): (nodeid, *_item_state(item)) for item, nodeid in items}
-
-    def _watch_constants(self, name: str, namespace: Mapping[str, Any]) -> None:
-        """Start watching the constants and tables of a test module. It may add to its tables, but not lose a row."""
-        written = {
-            word for names in _find_written_names(_source(namespace)) for word in re.findall(r"\w+", " ".join(names))
-        }
-        for key, value in list(namespace.items()):
-            if type(value) in PLAIN_TYPES and not key.startswith("__") and key not in written:
-                self._bindings.append(Binding(f"{name}.{key}", namespace, key, value))
-                if type(value) in (list, dict) and len(value) <= MAX_ELEMENTS:
-                    self._tables.append((f"{name}.{key}", value, _elements(value)))
 
     def item_changes(self, item: Any, nodeid: str) -> list[str]:  # noqa: ANN401
         """Return the test if its id, its class, its methods or its function changed since collection."""
@@ -229,40 +233,21 @@ def function_of(value: Any) -> FunctionType | None:  # noqa: ANN401
     return value if type(value) is FunctionType else None
 
 
-def _pytest_bindings() -> Iterator[Binding]:
-    for name, module in list(modules.items()):
-        if name.split(".")[0] in WATCHED_PACKAGES and issubclass(type(module), ModuleType):
-            yield Binding(f"module {name}", modules, name, module)
-            yield from module_bindings(name, module)
+def _is_constant(key: str, value: Any, written: Collection[str]) -> bool:  # noqa: ANN401
+    """Return whether a value is a module, or a number, text or collection that its module does not write to."""
+    if type(value) in PLAIN_TYPES:
+        return not key.startswith("__") and key not in written
+    return issubclass(type(value), ModuleType)
 
 
-def module_bindings(name: str, module: ModuleType) -> Iterator[Binding]:
-    """Return the functions and classes that a module binds, and the members of the classes that it defines."""
-    namespace = module_namespace(module)
-    for key, value in list(namespace.items()):
-        if callable(value):
-            yield _binding(f"{name}.{key}", namespace, key, value)
-        class_namespace = _CLASS_DICT.__get__(value) if issubclass(type(value), type) else {}
-        if not class_namespace or class_namespace.get("__module__", "builtins") != name:
-            continue
-        for attribute, member in list(class_namespace.items()):
-            if callable(member) or type(member) in _MEMBER_TYPES:
-                yield _binding(f"{name}.{key}.{attribute}", class_namespace, attribute, member)
-
-
-def _binding(name: str, namespace: Mapping[str, Any], key: str, value: Any) -> Binding:  # noqa: ANN401
-    function = function_of(value)
-    if function is None:
-        return Binding(name, namespace, key, value)
-    return Binding(name, namespace, key, value, function, function.__code__, function.__defaults__)
-
-
-def _source(namespace: Mapping[str, Any]) -> str:
+def _written_names(namespace: Mapping[str, Any]) -> set[str]:
+    """Return the names that a module may write to, by its text."""
     try:
         with open(namespace["__file__"], encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            return file.read()
+            source = file.read()
     except (OSError, TypeError, ValueError):
-        return ""
+        return set()
+    return {word for names in _find_written_names(source) for word in re.findall(r"\w+", " ".join(names))}
 
 
 def _elements(table: Any) -> list[Any]:  # noqa: ANN401 - a list or a dictionary

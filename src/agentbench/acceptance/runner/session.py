@@ -37,8 +37,7 @@ class Recorder:
     The session holds only the plugin, from which nothing here can be reached.
     """
 
-    def __init__(self, job: Job, send: Callable[..., None], monitor: Any, begin_tests: Callable[[], None]) -> None:  # noqa: ANN401
-        self._begin_tests = begin_tests
+    def __init__(self, job: Job, send: Callable[..., None], monitor: Any) -> None:  # noqa: ANN401
         self._job = job
         self._send = send
         self._monitor = monitor
@@ -106,7 +105,6 @@ class Recorder:
         self._monitor.watch_session(items)
         required = [nodeid for _, nodeid in items if _function_id(nodeid) in self._fail_to_pass]
         self._checked_tests = frozenset(random.SystemRandom().sample(required, min(len(required), CHECKED_TESTS)))
-        self._begin_tests()
 
     def collection_failed(self, nodeid: str, reason: str) -> None:
         self._send("uncollected", nodeid, reason)

@@ -168,7 +168,7 @@ def test_flood_of_foreign_lines_is_counted_and_not_kept() -> None:
 
 
 def test_flood_of_audit_events_is_limited() -> None:
-    seen: list[Record] = [["seen", "open test", f"f{number}.py", number] for number in range(2 * MAX_AUDIT_EVENTS)]
+    seen: list[Record] = [["seen", "open test", "", f"f{number}.py", number] for number in range(2 * MAX_AUDIT_EVENTS)]
     assert len(read_transcript(lines(seen), NONCE).audit_events) == MAX_AUDIT_EVENTS
 
 

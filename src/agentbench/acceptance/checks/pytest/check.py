@@ -25,7 +25,7 @@ from agentbench.acceptance.checks.pytest.base_survey import (
     pins_of,
     survey,
 )
-from agentbench.acceptance.checks.pytest.decide import LOAD, OPEN_DATA, OPEN_TEST, decide_run, run_findings
+from agentbench.acceptance.checks.pytest.decide import decide_run, run_findings
 from agentbench.acceptance.checks.pytest.item_ids import IdMap, function_id
 from agentbench.acceptance.checks.pytest.narrow_command import narrow_arguments, without_parameters
 from agentbench.acceptance.checks.pytest.patient_run import run_patiently
@@ -46,8 +46,8 @@ from agentbench.tree.limits import TreeTooLarge
 
 MAX_CLOSELY = 1000
 """Fail-to-pass tests around which the runner is always inspected; one inspection takes about a millisecond."""
-FILE_EVENTS = (OPEN_DATA, LOAD)
-"""Starts of audit events that name a file. They are no finding if the reference causes them too."""
+FILE_EVENTS = frozenset({"open data", "load library", "load bytecode"})
+"""Audit events that name a file. They are no finding if the reference causes them too."""
 MAX_BEFORE = 32 * 1024 * 1024
 
 
@@ -196,8 +196,8 @@ class PytestCheck:
             self._paths(tests.only or (*self.requirement.ids, *self.requirement.files)),
             self._paths((*self.survey.items, *self.survey.uncollected)),
         )
-        # Where tests fail on purpose, long tracebacks are most of what pytest spends its time on.
-        brief = ("--tb=short",) if tests.mutated else ()
+        # Where tests fail on purpose, pytest would spend most of its time on tracebacks.
+        brief = ("--tb=line",) if tests.mutated else ()
         return dataclasses.replace(self.command, arguments=(*arguments, *brief))
 
     def _paths(self, tests: Iterable[str]) -> list[str]:
@@ -265,8 +265,7 @@ class PytestCheck:
         reads = [
             event
             for event in transcript.audit_events
-            if event.key not in known
-            and (event.what.startswith(FILE_EVENTS) or (event.what == OPEN_TEST and run.decoys))
+            if event.key not in known and (event.kind in FILE_EVENTS or (event.kind == "open test" and run.decoys))
         ]
         if reads:
             allowed = self._reference_reads()
@@ -286,7 +285,7 @@ class PytestCheck:
                 observed = [] if reference is None else reference.run().transcript.audit_events
             except (TaskError, ContractError, AgentFault, BuildFailed):
                 observed = []  # validation reports it
-            events = {event.what for event in observed if event.what.startswith((*FILE_EVENTS, OPEN_TEST))}
+            events = {event.what for event in observed if event.kind in FILE_EVENTS | {"open test"}}
             return ReferenceReads(events=tuple(sorted(events)))
 
         key = reference_key(context, self.check, file)

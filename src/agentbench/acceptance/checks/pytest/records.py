@@ -83,11 +83,17 @@ class TestRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditEvent:
-    """An action of workspace code that the interpreter reported. `file` is relative to the workspace."""
+    """An action of workspace code that the interpreter reported. Paths are relative to the workspace."""
 
-    what: str
+    kind: str
+    target: str
+    """The data file or the code that it is about, if its kind does not say so."""
     file: str
     line: int
+
+    @property
+    def what(self) -> str:
+        return f"{self.kind} {self.target}".rstrip()
 
     @property
     def key(self) -> str:
@@ -213,9 +219,9 @@ def _take(transcript: Transcript, record: list[Value]) -> None:
             transcript.no_pytest = why
         case ["changed", list(names)] if _strings(names):
             transcript.changed += [name[:MAX_TEXT] for name in names]
-        case ["seen", str(what), str(file), int(line)]:
+        case ["seen", str(kind), str(target), str(file), int(line)]:
             if len(transcript.audit_events) < MAX_AUDIT_EVENTS:
-                transcript.audit_events.append(AuditEvent(what[:MAX_TEXT], file[:MAX_TEXT], line))
+                transcript.audit_events.append(AuditEvent(kind, target[:MAX_TEXT], file[:MAX_TEXT], line))
         case ["crash" | "internal" | "conftest", str(why)]:
             transcript.crash = transcript.crash or why[:MAX_TEXT]
             transcript.conftest_failed |= record[0] == "conftest"
