@@ -35,14 +35,14 @@ RULES = {
 """Layers by rule of a finding. Every other rule belongs to the inspection of the patch."""
 CHANGES = (
     *((" comes from ", "modules"), (" was loaded by ", "modules"), ("harness runner: ", "guard")),
-    *(("report of ", "calls"), ("call of ", "calls")),
+    *(("report of ", "calls"), (" inside ", "calls")),
 )
 """Layers by words in a change that the runner reports. Every other change is the monitor's."""
 
 
 RULES_OF_CHANGES = (
     *((" comes from ", "file of a helper"), (" was loaded by ", "loader of a test module")),
-    *(("report of ", "call that returned"), ("call of ", "call inside a call")),
+    *(("report of ", "call that returned"), (" inside ", "call inside a call")),
     *(("test item ", "collected tests"), ("hook ", "hooks of pytest"), (" lost rows", "tables of test modules")),
     *((f"{package}.", "functions and classes of pytest and builtins") for package in WATCHED_PACKAGES),
 )
