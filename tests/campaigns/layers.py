@@ -73,6 +73,8 @@ class Layer:
     patches: tuple[tuple[object, str, Callable[..., object]], ...] = ()
     prevents: bool = False
     """Prevents instead of reporting: whether it matters shows only in a run without it."""
+    sources: tuple[str, ...] = ()
+    """Patterns of its files below `src/agentbench/acceptance`."""
 
 
 def _no_protection(context: GradingContext) -> Protection:
@@ -84,21 +86,30 @@ def _nothing(*_: object, **__: object) -> tuple[()]:
 
 
 LAYERS = {
-    "inspection": Layer("static rules over the patch", patches=((grading, "_inspect", _nothing),)),
-    "audit_hook": Layer("audit events of the interpreter", {"audit_hook.py": "HANDLED_EVENTS = frozenset()\n"}),
+    "inspection": Layer(
+        "shows the line; objects equal to everything, frames of callers",
+        patches=((grading, "_inspect", _nothing),),
+        sources=("inspection/*.py",),
+    ),
+    "audit_hook": Layer(
+        "code that reads, moves or replaces test files, opens or searches memory, loads bytecode in place of source",
+        {"audit_hook.py": "HANDLED_EVENTS = frozenset()\n"},
+        sources=("runner/audit_hook.py",),
+    ),
     "monitor": Layer(
-        "pytest, its hooks and collected tests compared with what they were",
+        "replaced functions of pytest, builtins and tests; changed constants of tests",
         {
             "runner_monitor.py": "RunnerMonitor.item_changes = lambda self, item, nodeid: []\n"
             "RunnerMonitor.changes = lambda self, testing=False: []\n"
         },
+        sources=("runner/runner_monitor.py",),
     ),
     "modules": Layer(
         "test modules and helpers that product code put in place",
         {"runner_monitor.py": "RunnerMonitor.foreign_modules = lambda self, support: []\n"},
     ),
     "calls": Layer(
-        "tests that are reported as passed were called, and their call returned",
+        "a test that is reported as passed was called, and its call returned",
         {
             "session.py": "_report = Recorder._report_changes\n"
             "Recorder._report_changes = lambda self, changed: _report(\n"
@@ -107,32 +118,41 @@ LAYERS = {
         },
     ),
     "guard": Layer(
-        "sealed callbacks, and nothing runs in the middle of runner code",
+        "code that interrupts the runner to find its channel, or looks for it in its functions",
         {
             "channel.py": "def seal(function):\n    return function\n",
             "reentrancy_guard.py": "def suspend():\n    return False, []\n",
         },
         prevents=True,
+        sources=("runner/reentrancy_guard.py",),
     ),
     "canaries": Layer(
-        "tests that must fail",
+        "forged reports are named as such; every run proves that failures are reported",
         patches=(
             (decide, "forged_canary", lambda *_: ""),
             (decide, "failing_canaries_failed", lambda *_: True),
             (decide, "passing_canary_passed", lambda *_: True),
         ),
     ),
-    "decoys": Layer("tests with a wrong expected value"),
+    "decoys": Layer("any way to pass a test without meeting it, known or not", sources=("decoys/*.py",)),
     "protection": Layer(
-        "files that the patch does not decide",
+        "honest patches may change tests without a penalty, and their changes do not count",
         patches=((grading, "protection_of", _no_protection),),
         prevents=True,
+        sources=("protected.py",),
     ),
     "build": Layer(
-        "files compared after a declared build",
+        "a declared build that changes the runner, a dependency, tests or data",
         patches=((check, "changed_environment_findings", _nothing), (check, "changed_file_findings", _nothing)),
+        sources=("runner/fingerprint.py", "checks/build_integrity.py", "checks/environment_integrity.py"),
     ),
 }
+
+BASE = Layer(
+    "exits, skips, shadowed modules, forged files: a pass needs every required test reported as passed",
+    sources=tuple(f"runner/{name}.py" for name in ("run", "channel", "finder", "pins", "pytest_plugin", "session")),
+)
+"""The results of the tests and the pinned start, which cannot be switched off."""
 
 
 @contextmanager

@@ -14,13 +14,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.campaigns.layers import LAYERS, RESULTS, rules_of
+from tests.campaigns.layers import BASE, LAYERS, RESULTS, rules_of
 from tests.campaigns.redteam import Row, read_rows
 
+SOURCES = Path(__file__).parents[2] / "src" / "agentbench" / "acceptance"
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "layers.md"
 DECOYS = "decoys"
 LAYER_COLUMNS = tuple(name for name in LAYERS if name != DECOYS)
-LAYER_HEAD, RULE_HEAD, CHEAT_HEAD = "| layer alone |", "| rule |", "| cheat |"
+LAYER_HEAD, RULE_HEAD, CHEAT_HEAD = "| layer |", "| rule |", "| cheat |"
 PASSES = "passes"
 
 
@@ -67,8 +68,13 @@ def layers_table(plain: Sequence[Row], reference: Sequence[Row]) -> list[str]:
     )
     for count, rows in zip(counts, (plain, reference), strict=True):
         count[RESULTS] = len([row for row in rows if not row.off and row.caught_by == (RESULTS,)])
-    lines = [f"{LAYER_HEAD} without a reference | with a reference |", "|---|---|---|"]
-    return [*lines, *(f"| {_title(name)} | {counts[0][name]} | {counts[1][name]} |" for name in (*LAYERS, RESULTS))]
+    lines = [f"{LAYER_HEAD} lines | alone, no reference | alone, with reference | purpose |", "|---|---|---|---|---|"]
+    for name, layer in {**LAYERS, RESULTS: BASE}.items():
+        files = [file for pattern in layer.sources for file in SOURCES.glob(pattern)]
+        size = sum(len(file.read_bytes().splitlines()) for file in files)
+        numbers = f"{size or 'part of others'} | {counts[0][name]} | {counts[1][name]}"
+        lines.append(f"| {_title(name)} | {numbers} | {layer.purpose} |")
+    return lines
 
 
 def rules_table(plain: Sequence[Row]) -> list[str]:
