@@ -34,16 +34,16 @@ RULES = {
 }
 """Layers by rule of a finding. Every other rule belongs to the inspection of the patch."""
 CHANGES = (
-    *((" comes from ", "modules"), (" was loaded by ", "modules"), ("harness runner: ", "guard")),
+    *(("hook ", "monitor"), (" comes from ", "modules"), (" was loaded by ", "modules"), ("harness runner: ", "guard")),
     *(("report of ", "calls"), (" inside ", "calls")),
 )
 """Layers by words in a change that the runner reports. Every other change is the monitor's."""
 
 
 RULES_OF_CHANGES = (
+    *(("hook ", "hooks of pytest"), ("test item ", "collected tests"), (" lost rows", "tables of test modules")),
     *((" comes from ", "file of a helper"), (" was loaded by ", "loader of a test module")),
     *(("report of ", "call that returned"), (" inside ", "call inside a call")),
-    *(("test item ", "collected tests"), ("hook ", "hooks of pytest"), (" lost rows", "tables of test modules")),
     *((f"{package}.", "functions and classes of pytest and builtins") for package in WATCHED_PACKAGES),
 )
 """Rules of the runner by words in a change. Every other change is one of a name in a test module."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.campaigns.layers import BASE, LAYERS, RESULTS, rules_of
-from tests.campaigns.redteam import Row, read_rows
+from tests.campaigns.redteam import KINDS, Row, read_rows
 
 SOURCES = Path(__file__).parents[2] / "src" / "agentbench" / "acceptance"
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "layers.md"
@@ -25,19 +25,21 @@ LAYER_HEAD, RULE_HEAD, CHEAT_HEAD = "| layer |", "| rule |", "| cheat |"
 PASSES = "passes"
 
 
-def alone(rows: Iterable[Row]) -> set[tuple[str, str]]:
-    """Return cheats and layers without which they pass."""
-    return {(row.cheat, row.off) for row in rows if row.off and row.outcome == "PASS"}
+def alone(rows: Sequence[Row]) -> set[tuple[str, str]]:
+    """Return cheats and the layers without which they pass, and only then."""
+    stopped = {row.cheat for row in rows if not row.off and row.outcome != "PASS"}
+    return {(row.cheat, row.off) for row in rows if row.off and row.outcome == "PASS" and row.cheat in stopped}
 
 
 def cheats_table(plain: Sequence[Row], reference: Sequence[Row]) -> list[str]:
     """Return one line per cheat that does not just fail the tests of a task without a reference."""
     needed, needed_with_reference = alone(plain), alone(reference)
     with_reference = {row.cheat: row for row in reference if not row.off}
-    columns = [name for name in LAYER_COLUMNS if any(name in row.caught_by or row.off == name for row in plain)]
+    used = {name for row in plain for name in row.caught_by} | {off for _, off in needed}
+    columns = [name for name in LAYER_COLUMNS if name in used]
     lines = [f"{CHEAT_HEAD} {' | '.join(map(_title, columns))} | tests fail | with a reference |"]
     lines.append("|---" * (len(columns) + 3) + "|")
-    for row in plain:
+    for row in sorted(plain, key=lambda row: (row.outcome == "PASS", KINDS.index(row.kind), row.cheat)):
         if row.off or (row.caught_by == (RESULTS,) and not any(cheat == row.cheat for cheat, _ in needed)):
             continue
         passes = row.outcome == "PASS"
