@@ -175,7 +175,7 @@ def test_flood_of_audit_events_is_limited() -> None:
 def test_texts_of_forged_records_are_bounded() -> None:
     text = "x" * 1_000_000
     forged: list[Record] = [
-        ["seen", "open test " + text, text, 1],
+        ["seen", text, text, text, 1],
         ["changed", [text]],
         ["uncollected", "t.py", text],
         ["crash", text],
@@ -184,8 +184,13 @@ def test_texts_of_forged_records_are_bounded() -> None:
     ]
     transcript = read_transcript(lines(forged), NONCE)
     (event,) = transcript.audit_events
-    kept = [event.what, event.file, *transcript.changed, transcript.uncollected["t.py"], transcript.crash]
+    kept = [event.kind, event.target, event.file, *transcript.changed, transcript.uncollected["t.py"], transcript.crash]
     assert {len(part) for part in (*kept, transcript.tests["t::new"].why)} == {MAX_TEXT}
+
+
+def test_event_of_a_forged_kind_fails_the_run() -> None:
+    event: Record = ["seen", "{kind}", "{target}", "a.py", 1]
+    assert decided(lines([event, *GOOD]))[::2] == (Outcome.FAIL, ["watched_run"])
 
 
 def test_lines_after_the_end_are_foreign() -> None:

@@ -108,7 +108,7 @@ def _audit_finding(event: AuditEvent, *, decoys: bool) -> Finding:
     if event.kind == LOAD_LIBRARY:
         detail = "loads a native library that was made while the tests ran"
         return Finding(COMPILED_FILE, "note", detail, path=event.file)
-    detail = DETAILS.get(event.kind, event.kind).format(target=event.target)
+    detail = DETAILS.get(event.kind, event.kind).replace("{target}", event.target)
     is_note = decoys and event.kind in UNUSUAL_EVENTS
     return Finding("watched_run", "note" if is_note else "gate", detail, path=event.file, line=event.line)
 

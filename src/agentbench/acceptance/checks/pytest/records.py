@@ -221,7 +221,7 @@ def _take(transcript: Transcript, record: list[Value]) -> None:
             transcript.changed += [name[:MAX_TEXT] for name in names]
         case ["seen", str(kind), str(target), str(file), int(line)]:
             if len(transcript.audit_events) < MAX_AUDIT_EVENTS:
-                transcript.audit_events.append(AuditEvent(kind, target[:MAX_TEXT], file[:MAX_TEXT], line))
+                transcript.audit_events.append(AuditEvent(kind[:MAX_TEXT], target[:MAX_TEXT], file[:MAX_TEXT], line))
         case ["crash" | "internal" | "conftest", str(why)]:
             transcript.crash = transcript.crash or why[:MAX_TEXT]
             transcript.conftest_failed |= record[0] == "conftest"
