@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from agentbench.core.command import Command
-from agentbench.sandbox.memory_limit import MemoryGauge
+from agentbench.sandbox.memory_limit import CHECK_INTERVAL_SEC, LONGEST_INTERVAL_SEC, MemoryGauge
 from agentbench.sandbox.protocol import Backend, Prepared
 from agentbench.sandbox.served_sandbox import ServedSandbox
 from tests.sandbox.conftest import SPEC
@@ -28,6 +28,20 @@ def test_gauge_needs_two_readings_to_blame_shared_memory(tmp_path: Path) -> None
         (tmp_path / "usage").write_text(f"{usage}\n")
         (tmp_path / "stat").write_text(stat)
         assert [gauge.over(), gauge.over()] == verdicts
+
+
+def test_gauge_is_read_more_often_near_the_limit(tmp_path: Path) -> None:
+    usage, limit = tmp_path / "usage", 4 << 30
+    gauge = MemoryGauge({"memory": str(usage)}, limit, lambda: 0)
+    intervals = []
+    for used in (1 << 20, 3 << 30, limit - 1, limit + 1):
+        usage.write_text(f"{used}\n")
+        gauge.over()
+        intervals.append(gauge.interval_sec)
+    assert intervals == [LONGEST_INTERVAL_SEC, 1 / 16, CHECK_INTERVAL_SEC, CHECK_INTERVAL_SEC]
+    usage.unlink()
+    gauge.over()
+    assert gauge.interval_sec == CHECK_INTERVAL_SEC
 
 
 @pytest.mark.parametrize("backend", ["bwrap", "docker"], indirect=True)
@@ -50,6 +64,7 @@ def test_old_measurement_kills_no_second_process(
             return False
 
         stuck = False
+        interval_sec = CHECK_INTERVAL_SEC
 
         def reset(self) -> None:
             pass

@@ -3,8 +3,8 @@
 Files that a sandbox writes live in memory and are charged to the same cgroup, so the cgroup's limit has to be the sum
 of memory and disk limit: a full disk must give `ENOSPC`, never a kill. Programs alone could then use both. A monitor
 therefore checks many times a second, while commands run, how much memory belongs to programs (private memory, and
-shared memory that is not a file of the sandbox). If it is more than the limit, the command server kills the largest
-process. At the kernel's limit the server itself waits for memory, together with hundreds of processes if they fork
+shared memory that is not a file of the sandbox); less often while they use so little that they cannot exceed the limit
+before the next check. If it is more than the limit, the command server kills the largest process. At the kernel's limit the server itself waits for memory, together with hundreds of processes if they fork
 without pause; then the monitor kills them from outside.
 """
 
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from agentbench.sandbox.served_sandbox import ServedSandbox
 
 CHECK_INTERVAL_SEC = 0.025
+LONGEST_INTERVAL_SEC = 0.1
+FASTEST_GROWTH = 16 << 30
+"""Bytes that programs can allocate in a second, at most: several times what the kernel clears for them."""
 MEMORY_NOTE = (
-    "memory: checked every 0.03 s, above the limit the largest process is killed; {} in memory, so the "
+    "memory: checked every 0.03 to 0.1 s, above the limit the largest process is killed; {} in memory, so the "
     "kernel's limit is memory + disk"
 )
 _STUCK_SEC = 10.0
@@ -44,6 +47,8 @@ class MemoryGauge:
         self._written = written
         self._was_over = False
         self._over_since: float | None = None
+        self.interval_sec = CHECK_INTERVAL_SEC
+        """Seconds from the last measurement to the next."""
 
     def over(self) -> bool:
         over = self._measure()
@@ -80,7 +85,9 @@ class MemoryGauge:
     def _measure(self) -> bool:
         # Total usage is one number and cheap to read. Usually it is below the limit and decides alone.
         usage = _read(self._usage).strip()
-        if not usage.isdigit() or int(usage) <= self._limit:
+        headroom = self._limit - int(usage) if usage.isdigit() else 0
+        self.interval_sec = min(max(headroom / FASTEST_GROWTH, CHECK_INTERVAL_SEC), LONGEST_INTERVAL_SEC)
+        if headroom >= 0:
             self._was_over = False
             return False
         private, shared = program_memory(_read(self._stat))
@@ -116,11 +123,12 @@ class MemoryMonitor:
                     self._thread = None
                     return
                 sandboxes = list(self._sandboxes)
+            pause = LONGEST_INTERVAL_SEC
             for sandbox in sandboxes:
                 # If the sandbox died meanwhile, its next user gets the error.
                 with contextlib.suppress(OSError):
-                    sandbox.enforce_memory_limit()
-            time.sleep(CHECK_INTERVAL_SEC)
+                    pause = min(pause, sandbox.enforce_memory_limit())
+            time.sleep(pause)
 
 
 def _namespace_ids(pid: int) -> list[str]:

@@ -59,20 +59,24 @@ class ServedSandbox(ABC):
     def closed(self) -> bool:
         return self._closed
 
-    def enforce_memory_limit(self) -> None:
-        """Kill the largest process if programs use more memory than the limit; the command's result reports it."""
+    def enforce_memory_limit(self) -> float:
+        """Kill the largest process if programs use more memory than the limit; the command's result reports it.
+
+        Returns the seconds until the next check.
+        """
         if self._closed or not self._channel.busy:
             self._gauge.reset()
-            return
+            return self._gauge.interval_sec
         measured_us = time.monotonic_ns() // 1000
         if not self._gauge.over():
-            return
+            return self._gauge.interval_sec
         if self._gauge.stuck:
             self._gauge.kill_programs()
         with contextlib.suppress(ChannelClosed):
             # If the request cannot be sent now, the next check tries again; other sandboxes must not wait.
             # The server ignores a measurement that includes the memory of a process it has killed since.
             self._channel.try_send([b"kill-largest", b"0", b"%d" % measured_us])
+        return self._gauge.interval_sec
 
     def set_environment(self, env: Mapping[str, str]) -> None:
         """Set the variables of commands that start from now on."""
