@@ -19,7 +19,6 @@ from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.decoys.assignments import DecoyPlan, DecoyTarget
 from agentbench.acceptance.decoys.decoy_plan import decoy_plan
 from agentbench.acceptance.decoys.decoy_runs import DecoyRun, combine_runs, run_decoys
-from agentbench.acceptance.decoys.exceptions import is_one_class
 from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, with_run
 from agentbench.core.errors import AgentFault, ContractError, PatchInvalid, TaskError
@@ -225,6 +224,8 @@ class _DecoyCheck:
         return [target for target in passed if target in correct]
 
     def _expects_one_class(self, target: DecoyTarget, run: DecoyRun) -> bool:
+        from agentbench.acceptance.decoys.exceptions import is_one_class  # noqa: PLC0415 - few decoys pass
+
         mutation, candidate = target.mutation, self._tests.candidate
         patched = (write.content or b"" for write in candidate.tree.writes if write.path.endswith(b".py"))
         base = (

@@ -14,9 +14,7 @@ from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.checks.required_tests import Requirement, tally
 from agentbench.acceptance.decoys.assignments import DecoyPlan, DecoyTarget, draw_runs
 from agentbench.acceptance.decoys.decoy_runs import DecoyRun, run_decoys, source_of
-from agentbench.acceptance.decoys.inherited_tests import definition_places
 from agentbench.acceptance.decoys.mutation import Place
-from agentbench.acceptance.decoys.source_file import defined_names
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import TaskError
 from agentbench.workspace.diff.line_diff import LineDiff, split_lines
@@ -196,6 +194,8 @@ def _new_lines(before: bytes, source: bytes) -> frozenset[int]:
 
 def _new_names(reference: PytestCheck) -> frozenset[str]:
     """Return the names of classes and the like that the reference adds to the files that it changes."""
+    from agentbench.acceptance.decoys.source_file import defined_names  # noqa: PLC0415 - plans are cached
+
     candidate, before, after = reference.candidate, set[str](), set[str]()
     hidden = candidate.context.loaded.hidden_files()
     for write in candidate.tree.writes:
@@ -209,6 +209,8 @@ def _group_by_function(
     reference: PytestCheck, items: Sequence[CollectedItem]
 ) -> Mapping[str, Mapping[Place, list[CollectedItem]]]:
     """Group tests by file and function: a mutation affects all tests of it, including those of inheriting classes."""
+    from agentbench.acceptance.decoys.inherited_tests import definition_places  # noqa: PLC0415 - plans are cached
+
     root = posixpath.relpath(reference.survey.rootdir, reference.candidate.context.spec.workdir)
     files: dict[str, dict[Place, list[CollectedItem]]] = {}
     for item in items:
