@@ -53,14 +53,15 @@ def test_measure_counts_links_and_skips_unreadable_folders(tmp_path: Path, monke
     (tmp_path / "a/file").write_text("12345")
     (tmp_path / "a/link").symlink_to("locked")
     assert measure(tmp_path) == (5 + len("locked"), 2)
-    scan = os.scandir
+    (tmp_path / "a/locked/unseen").touch()
+    open_file = os.open
 
-    def refuse(path: str) -> object:
+    def refuse(path: str, flags: int) -> int:
         if path.endswith("locked"):
             raise PermissionError(13, "Permission denied")
-        return scan(path)
+        return open_file(path, flags)
 
-    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     assert measure(tmp_path) == (5 + len("locked"), 2)
 
 

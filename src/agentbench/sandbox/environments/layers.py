@@ -285,15 +285,26 @@ def measure(tree: Path) -> tuple[int, int]:
     total = files = 0
     folders = [os.fspath(tree)]
     while folders:
+        folder = folders.pop()
         # A harness without root cannot read folders that setup closed to their own user, and files may vanish.
-        with contextlib.suppress(OSError), os.scandir(folders.pop()) as items:
+        with contextlib.suppress(OSError), _opened(folder) as fd, os.scandir(fd) as items:
             for item in items:
                 if item.is_dir(follow_symlinks=False):
-                    folders.append(item.path)
+                    folders.append(f"{folder}/{item.name}")
                 else:
                     total += item.stat(follow_symlinks=False).st_size
                     files += 1
     return total, files
+
+
+@contextlib.contextmanager
+def _opened(folder: str) -> Iterator[int]:
+    """Open a folder: the kernel finds its entries from there faster than by their paths."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def tree_bytes(tree: Path) -> int:
