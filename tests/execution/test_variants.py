@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentbench.core.errors import InputError
-from agentbench.execution.config import load_variant
+from agentbench.execution.variant_file import load_variant
 from tests.execution.conftest import Ab
 from tests.execution.tasks import make_suite
 

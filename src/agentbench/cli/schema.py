@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SCHEMAS: dict[str, tuple[str, str, str]] = {
     "task": ("agentbench.contract.schema", "Task", "task.yaml"),
     "scenario": ("agentbench.contract.schema", "Scenario", "scenario.yaml of a suite"),
-    "variant": ("agentbench.execution.config", "VariantFile", "configs/variants/NAME.yaml"),
+    "variant": ("agentbench.execution.variant_file", "VariantFile", "configs/variants/NAME.yaml"),
     "gate": ("agentbench.reports.gate", "GateFile", "file of `ab report paired --gate`"),
     "pilot": ("agentbench.pilot.design.pilot_file", "PilotFile", "pilot.yaml of a pilot"),
     "retention": ("agentbench.record.retention_policy", "RetentionPolicy", "file of `ab retain --policy`"),

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.suite import find_tasks, load_suite
 from agentbench.core.errors import InputError
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.core.text import shell_quoted
-from agentbench.execution.config import CliChoices, VariantFile, load_variant, resolve
+from agentbench.execution.config import CliChoices, resolve
 from agentbench.execution.evidence import NO_STORE, StoreOptions
 from agentbench.execution.executor_options import ExecutorOptions
 from agentbench.execution.plan import PlanRow, make_plan
@@ -25,6 +25,9 @@ from agentbench.execution.problems import Problems
 from agentbench.policy.prices import MICRO
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.run_state import is_imported
+
+if TYPE_CHECKING:
+    from agentbench.execution.variant_file import VariantFile
 
 VARIANTS = Path("configs/variants")
 LISTS = ("task_paths", "variants", "scorers", "monitors", "from_python")
@@ -156,6 +159,8 @@ def plan_attempts(tasks: Sequence[LoadedTask], request: RunRequest) -> tuple[Pla
 
 
 def _usable_variant(name: str, request: RunRequest) -> VariantFile:
+    from agentbench.execution.variant_file import load_variant  # noqa: PLC0415 - grading a patch reads no variant
+
     variant = load_variant(name, VARIANTS)
     if variant.entrypoint == "command" and not (variant.command or request.choices.agent_command):
         raise InputError(f"variant {variant.name} has no command", remedy="add `command: sh solve.sh` to its file")

@@ -20,8 +20,8 @@ import agentbench as ab
 from agentbench.agents.registry import require_agent
 from agentbench.contract.schema import SLUG
 from agentbench.core.text import printable
-from agentbench.execution.config import load_variant
 from agentbench.execution.request import VARIANTS
+from agentbench.execution.variant_file import load_variant
 from agentbench.mcp_server.answer import Answer, answer
 from agentbench.record.headline import headline
 
