@@ -38,8 +38,12 @@ LOADED_LATER = (
     # rare kinds of checks, sources and scorers
     "agentbench.acceptance.checks.command",
     "agentbench.acceptance.checks.probe",
-    "agentbench.acceptance.scorers.engine",
+    "agentbench.acceptance.scorers.",
+    "agentbench.contract.scorers",
+    "agentbench.acceptance.decoys.exceptions",
     "agentbench.acceptance.decoys.mutate",
+    "agentbench.acceptance.decoys.source_file",
+    "agentbench.execution.variant_file",
     "agentbench.execution.proxy.",
     "agentbench.execution.setup_network",
     "agentbench.workspace.secrets.rules",

@@ -11,8 +11,7 @@ import pathspec
 
 from agentbench.contract.parsers import parser_problem
 from agentbench.contract.problem import KeyPath, KeyProblems, Problem, did_you_mean
-from agentbench.contract.schema import Check, Repo, StageName, Task
-from agentbench.contract.scorers import missing_unmodified_paths, scorer_list_problems
+from agentbench.contract.schema import Check, Repo, Scorer, StageName, Task
 from agentbench.contract.task_files import TaskFileError, hidden_paths, inside, is_file, regular
 from agentbench.contract.yaml_document import Document
 
@@ -171,8 +170,8 @@ def _policy(task: Task) -> KeyProblems:
         yield ("policy", "stages"), "expected at least one stage, and each stage at most once"
     elif message := _stages_problem(policy.stages, strict=policy.stage_mode == "strict"):
         yield ("policy", "stages"), message
-    yield from scorer_list_problems(task.scorers)
-    for path, message in scorer_list_problems(task.scenario.scorers if task.scenario is not None else ()):
+    yield from _scorers(task.scorers)
+    for path, message in _scorers(task.scenario.scorers if task.scenario is not None else ()):
         yield ("scenario", *path), message
     globs: tuple[tuple[KeyPath, tuple[str, ...]], ...] = (
         (("policy", "editable_globs"), policy.editable_globs),
@@ -185,6 +184,13 @@ def _policy(task: Task) -> KeyProblems:
         for index, pattern in enumerate(patterns):
             if message := _glob_problem(pattern):
                 yield (*key, index), message
+
+
+def _scorers(scorers: tuple[Scorer, ...]) -> KeyProblems:
+    if scorers:
+        from agentbench.contract.scorers import scorer_list_problems  # noqa: PLC0415 - few tasks have scorers
+
+        yield from scorer_list_problems(scorers)
 
 
 def _stages_problem(stages: tuple[StageName, ...], *, strict: bool) -> str:
@@ -344,7 +350,9 @@ def _missing_unmodified_files(task: Task, folder: Path) -> KeyProblems:
 
     Only decidable here when the repository is a folder beside the task and no setup command could create the file.
     """
-    if isinstance(task.repo, Repo) and task.repo.path is not None and not task.setup.commands:
+    if task.scorers and isinstance(task.repo, Repo) and task.repo.path is not None and not task.setup.commands:
+        from agentbench.contract.scorers import missing_unmodified_paths  # noqa: PLC0415 - few tasks have scorers
+
         root = folder / task.repo.path / (task.repo.subdir or "")
         if root.is_dir():
             yield from missing_unmodified_paths(task.scorers, lambda path: is_file(root, path))

@@ -16,7 +16,6 @@ from agentbench.contract.problem import InvalidFileError, Problem
 from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.contract.schema import Check, FrozenScenario, Judge, Repo, Scenario, Scorer, Task, Weights
 from agentbench.contract.schema_problems import validate_document
-from agentbench.contract.scorers import scorer_list_problems
 from agentbench.contract.task_files import MAX_TEXT_BYTES, HiddenFile, read_bytes, read_hidden
 from agentbench.contract.yaml_document import Document, read_document
 from agentbench.core.errors import ContractError
@@ -200,7 +199,10 @@ def load_scenario(suite_folder: Path) -> Scenario:
     total = weights.minimal + weights.trace + weights.maintainability
     if not math.isclose(total, 1.0, abs_tol=1e-9):
         problems.append(document.problem(("weights",), f"expected weights that sum to 1; they sum to {total:g}"))
-    problems += [document.problem(path, message) for path, message in scorer_list_problems(scenario.scorers)]
+    if scenario.scorers:
+        from agentbench.contract.scorers import scorer_list_problems  # noqa: PLC0415 - few tasks have scorers
+
+        problems += [document.problem(path, message) for path, message in scorer_list_problems(scenario.scorers)]
     if problems:
         raise InvalidFileError(document.file, problems)
     return scenario

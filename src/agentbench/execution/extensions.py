@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from agentbench.contract.parsers import OTHER_PARSERS
-from agentbench.contract.scorers import OTHER_SCORERS
 from agentbench.core.errors import InputError
 from agentbench.execution.attempt.monitors import OTHER_MONITORS
 from agentbench.execution.executor_function import OTHER_EXECUTORS
@@ -24,6 +23,7 @@ PYTHON = "python:"
 def run_extensions() -> tuple[AnyExtensions, ...]:
     """Return the kinds that a run can use."""
     from agentbench.agents.registry import OTHER_AGENTS  # noqa: PLC0415 - grading a patch needs no agent
+    from agentbench.contract.scorers import OTHER_SCORERS  # noqa: PLC0415 - few tasks have scorers
 
     return OTHER_AGENTS, OTHER_SCORERS, OTHER_PARSERS, OTHER_SANDBOXES, OTHER_EXECUTORS, OTHER_MONITORS
 
@@ -103,8 +103,10 @@ def _names(rows: Sequence[PlanRow], run: RunExtensions) -> list[tuple[AnyExtensi
 
 def _names_of_row(row: PlanRow, run: RunExtensions) -> Iterator[tuple[AnyExtensions, str]]:
     yield from ((OTHER_PARSERS, check.parser) for check in row.task.checks)
-    yield from ((OTHER_SCORERS, scorer.type) for scorer in row.task.scorers)
-    yield from ((OTHER_SCORERS, name) for name in run.scorers)
+    if scorers := (*(scorer.type for scorer in row.task.scorers), *run.scorers):
+        from agentbench.contract.scorers import OTHER_SCORERS  # noqa: PLC0415 - few tasks have scorers
+
+        yield from ((OTHER_SCORERS, name) for name in scorers)
     yield from ((OTHER_MONITORS, name) for name in run.monitors)
     yield OTHER_SANDBOXES, run.sandbox
     yield OTHER_EXECUTORS, run.executor

@@ -20,7 +20,6 @@ from agentbench.agents.cli.names import is_third_party
 from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Identities
-from agentbench.contract.scorers import scorer_spec
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError, Interrupted, SandboxUnavailable, WorkspaceError
 from agentbench.execution.environment_facts import EnvironmentFacts, read_environment_facts
@@ -184,8 +183,11 @@ class Lab:
             SandboxUnavailable: no backend, or one that lacks the task's Python or cannot enforce a limit that it requires.
             InputError: an unusable network policy, a secret that is not set, or a frozen scorer that cannot run.
         """
-        for scorer in task.scorers:
-            scorer_spec(scorer)
+        if task.scorers:
+            from agentbench.contract.scorers import scorer_spec  # noqa: PLC0415 - few tasks have scorers
+
+            for scorer in task.scorers:
+                scorer_spec(scorer)
         backend = self.backend(task)
         try:
             backend.check(sandbox_spec(task, Phase.AGENT))

@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from agentbench.acceptance.sandbox_loss import attribute_loss
-from agentbench.acceptance.scorers.workspace import Workspace
 from agentbench.agents.base import Agent, AgentExit, require_multi_turn, run_session
 from agentbench.agents.briefing import write_briefing
 from agentbench.agents.command import agent_mounts
@@ -153,7 +152,7 @@ def run_agent(
         task = attempt.row.task.task
         if task.artifacts.keep_workspace and not attempt.folder.withholds_text:
             keep_workspace(attempt.folder, sandbox.tree(), task.oracle.generated)
-        run_task_scorers(attempt, Workspace(prepared.environment.base_tree, sandbox.tree(), patch, sandbox.run))
+        run_task_scorers(attempt, prepared.environment.base_tree, sandbox.tree(), patch, sandbox.run)
         return ended, patch
 
 

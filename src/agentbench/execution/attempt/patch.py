@@ -8,11 +8,10 @@ there by coincidence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from agentbench.acceptance.scorers.workspace import Workspace
-from agentbench.contract.scorers import OtherSpec, ScorerSpec, scorer_spec
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.command import Command, Completed
 from agentbench.core.errors import PatchInvalid
 from agentbench.core.reasons import TerminationCode
 from agentbench.execution.attempt.base import Attempt
@@ -21,6 +20,7 @@ from agentbench.record.attempt_folder import FINAL_PATCH
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.trace.events import IntegrityFinding, PatchExtracted, Termination
 from agentbench.trace.redaction import Redactor
+from agentbench.tree.entry import Tree
 from agentbench.workspace.diff.apply import PatchedTree, plan_writes
 from agentbench.workspace.diff.events import excluded_findings, patch_event
 from agentbench.workspace.diff.extract import ExtractedPatch, extract
@@ -59,20 +59,27 @@ def apply_given_patch(attempt: Attempt, prepared: PreparedTask) -> ExtractedPatc
     except PatchInvalid as fault:
         return _record_patch(attempt, _unusable(content, fault.message))
     patch = _record_patch(attempt, extract(base, after, generated=attempt.row.task.task.oracle.generated))
-    run_task_scorers(attempt, Workspace(base, after, patch, None))
+    run_task_scorers(attempt, base, after, patch)
     return patch
 
 
-def run_task_scorers(attempt: Attempt, workspace: Workspace) -> None:
-    """Run the task's scorers on the workspace as the agent left it. They are reported and never affect the verdict."""
-    specs: list[ScorerSpec] = [scorer_spec(scorer) for scorer in attempt.row.task.scorers]
-    specs += [OtherSpec(name=name, type=name, required=False) for name in attempt.lab.scorers]
-    if not specs:
+def run_task_scorers(
+    attempt: Attempt, base: Tree, after: Tree, patch: ExtractedPatch, run: Callable[[Command], Completed] | None = None
+) -> None:
+    """Run the task's scorers on the workspace as the agent left it. They are reported and never affect the verdict.
+
+    `run` runs a command in the sandbox of the agent, and is None if there is none.
+    """
+    if not attempt.row.task.scorers and not attempt.lab.scorers:
         return
     from agentbench.acceptance.scorers.engine import run_scorers  # noqa: PLC0415 - few tasks have scorers
+    from agentbench.acceptance.scorers.workspace import Workspace  # noqa: PLC0415 - as above
+    from agentbench.contract.scorers import OtherSpec, ScorerSpec, scorer_spec  # noqa: PLC0415 - as above
 
     attempt.report_phase("scorers")
-    for result in run_scorers(specs, workspace):
+    specs: list[ScorerSpec] = [scorer_spec(scorer) for scorer in attempt.row.task.scorers]
+    specs += [OtherSpec(name=name, type=name, required=False) for name in attempt.lab.scorers]
+    for result in run_scorers(specs, Workspace(base, after, patch, run)):
         attempt.log.append(result)
 
 
