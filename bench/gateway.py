@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from agentbench.models.factory import ModelFactory, ModelParams
 from agentbench.models.gateway.server import Gateway
-from agentbench.models.keys import Keys
+from agentbench.models.keys import Keys, preset_key_names
 from agentbench.models.ledger import Caps
 from agentbench.models.metered_model import LogSink
 from agentbench.trace.blobs import BlobStore
@@ -134,7 +134,7 @@ class Harness:
         self.folder = folder
         self.factory = ModelFactory(Keys({"AB_MODEL_API_KEY": "k" * 40}))
         self.choice = self.factory.choose(f"m@http://127.0.0.1:{port}/v1")
-        self.redact = Redactor(self.factory.keys.values(self.factory.presets.key_names))
+        self.redact = Redactor(self.factory.keys.values(preset_key_names()))
         self.gateways: list[Gateway] = []
 
     def open(self) -> str:

@@ -22,6 +22,7 @@ LOADED_LATER = (
     "agentbench.agents.",
     "agentbench.models.client.chat_model",
     "agentbench.models.factory",
+    "agentbench.models.presets",
     "agentbench.execution.attempt.conversation",
     "agentbench.execution.attempt.judge",
     "agentbench.tools.session",

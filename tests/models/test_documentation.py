@@ -5,6 +5,7 @@ from pathlib import Path
 from agentbench.core.errors import ModelFault
 from agentbench.models import faults
 from agentbench.models.gateway.server import PORT
+from agentbench.models.keys import preset_key_names
 from agentbench.models.presets import bundled_presets
 from agentbench.models.recording.request_diff import KEYS
 from agentbench.policy.prices import FALLBACK, UNITS
@@ -16,9 +17,9 @@ CONFIGURATION = (ROOT / "docs/reference/configuration.md").read_text(encoding="u
 
 def test_page_lists_every_provider_and_variable() -> None:
     presets = bundled_presets()
-    assert all(f"`{name}`" in PAGE for name in (*presets.providers, *presets.models, *presets.key_names))
+    assert all(f"`{name}`" in PAGE for name in (*presets.providers, *presets.models, *preset_key_names()))
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
-    assert all(f"# {name}=" in example for name in presets.key_names)
+    assert all(f"# {name}=" in example for name in preset_key_names())
 
 
 def test_page_lists_every_fault_status() -> None:

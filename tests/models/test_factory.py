@@ -12,7 +12,7 @@ from agentbench.models.client.endpoint import Dialect
 from agentbench.models.client.service import RetryPolicy, retry_after
 from agentbench.models.factory import ModelFactory, ModelParams, load_prices
 from agentbench.models.json_values import read_object
-from agentbench.models.keys import Keys, Secret, parse_env, read_env_file
+from agentbench.models.keys import Keys, Secret, parse_env, preset_key_names, read_env_file
 from agentbench.models.ledger import Caps
 from agentbench.models.presets import bundled_presets, choose, endpoint_of, parse_presets
 from agentbench.models.reply_parsing import find_patch
@@ -174,8 +174,7 @@ def test_environment_overrides_env_file_and_secrets_are_hidden(tmp_path: Path) -
     assert key is not None
     assert key.reveal() == "from-environment"
     assert "from-environment" not in f"{key} {key!r}"
-    names = bundled_presets().key_names
-    assert keys.values(names) == {"OPENAI_API_KEY": "from-environment", "OPENROUTER_API_KEY": "only-file"}
+    assert keys.values(preset_key_names()) == {"OPENAI_API_KEY": "from-environment", "OPENROUTER_API_KEY": "only-file"}
     assert not hasattr(Secret("N", "v"), "__dict__")
     (tmp_path / ".env").write_bytes(b"A=\xff")
     assert "not UTF-8" in read_env_file(tmp_path / ".env").problems[0]

@@ -16,7 +16,6 @@ from agentbench.execution.config import Configuration, Setting
 from agentbench.execution.plan import PlanRow
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Account, Amount, Caps, Ledger
-from agentbench.models.presets import MODEL, ModelChoice, Presets, Sampling, bundled_presets
 from agentbench.policy.prices import MICRO, FallbackSchedule, Prices, parse_prices
 from agentbench.record.attempt_folder import EVENTS, MANIFEST
 from agentbench.record.manifest import evidence_text
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from agentbench.models.client.chat_model import ChatModel
     from agentbench.models.factory import ModelFactory
     from agentbench.models.metered_model import EventSink, MeteredModel
+    from agentbench.models.presets import ModelChoice
     from agentbench.models.recording.recorded import Recording
 
 PATIENCE_SEC = 600.0
@@ -41,7 +41,6 @@ class Models:
     """Models, keys, prices and budgets of all attempts of a study. Opens no connection before the first request."""
 
     keys: Keys = field(default_factory=lambda: Keys.find(os.environ, Path.cwd()))
-    presets: Presets = field(default_factory=bundled_presets)
     prices: Prices = field(default_factory=FallbackSchedule)
     ledger: Ledger = field(default_factory=Ledger)
     lenient: bool = False
@@ -60,7 +59,7 @@ class Models:
         from agentbench.models.factory import ModelFactory  # noqa: PLC0415 - grading a patch needs no model
 
         outages = Outages(self.patience_sec, self.report)
-        return ModelFactory(self.keys, presets=self.presets, prices=self.prices, ledger=self.ledger, outages=outages)
+        return ModelFactory(self.keys, prices=self.prices, ledger=self.ledger, outages=outages)
 
     @property
     def capped(self) -> bool:
@@ -140,7 +139,7 @@ class Models:
         if choice is None:
             return row
         given = row.configuration.settings
-        preset = self.presets.models[choice.preset].model_fields_set if choice.preset else frozenset[str]()
+        preset = self.factory.presets.models[choice.preset].model_fields_set if choice.preset else frozenset[str]()
         added = {
             name: Setting(value, "preset" if name in preset else "default")
             for name, value in choice.sampling.model_dump().items()
@@ -150,11 +149,13 @@ class Models:
 
     def chat(self, metered_model: MeteredModel, row: PlanRow) -> ChatModel:
         """Return the model for a built-in agent, with the sampling settings and the seed of the attempt."""
+        from agentbench.models.presets import Sampling  # noqa: PLC0415 - grading a patch needs no model
+
         sampling = Sampling.model_validate({name: row.configuration.value(name) for name in Sampling.model_fields})
         seed = row.seed if row.configuration.value("send_seed") else None
         return self.factory.model(metered_model, sampling, seed=seed)
 
-    def choose(self, text: str, row: PlanRow, option: str = MODEL) -> ModelChoice:
+    def choose(self, text: str, row: PlanRow, option: str = "--model") -> ModelChoice:
         """Parse the value of `--model` (or of another option).
 
         Raises:

@@ -34,6 +34,7 @@ from agentbench.execution.resumed_rows import rows_of
 from agentbench.execution.stopping import Stopping
 from agentbench.execution.study import Again, Study, remaining_rows
 from agentbench.execution.version import harness_version
+from agentbench.models.keys import preset_key_names
 from agentbench.models.ledger import Caps, Ledger
 from agentbench.policy.prices import MICRO
 from agentbench.record.run_directory import RunDirectory, study_runs
@@ -276,7 +277,7 @@ def _judge(model: str, repeats: int) -> JudgeChoice:
 
 def _redactor(tasks: Sequence[LoadedTask], models: Models, passphrase: str) -> Redactor:
     declared = {name for task in tasks for name in task.task.artifacts.redact}
-    values = models.keys.values([*models.presets.key_names, *declared])
+    values = models.keys.values([*preset_key_names(), *declared])
     for task in tasks:
         values |= declared_secrets(task)
     return Redactor({**values, PASSPHRASE: passphrase})

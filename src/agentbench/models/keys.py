@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +24,13 @@ class EnvFile:
 
     values: Mapping[str, str] = field(repr=False)
     problems: tuple[str, ...] = ()
+
+
+@functools.cache
+def preset_key_names() -> tuple[str, ...]:
+    """Return the variables that hold the keys of the bundled presets, for the redactor of every run."""
+    presets = json.loads(Path(__file__).with_name("presets.json").read_bytes())
+    return tuple(sorted({preset["key"] for preset in presets["providers"].values() if preset["key"]}))
 
 
 class Secret:

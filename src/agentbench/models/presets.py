@@ -66,11 +66,6 @@ class Presets(_Closed):
     def identity(self) -> str:
         return f"presets_v{self.version}@{self._digest}"
 
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        """Return every environment variable that may hold a key, for the redactor."""
-        return tuple(sorted({preset.key for preset in self.providers.values() if preset.key}))
-
 
 _HOST = re.compile(
     r"(?:localhost|\[[0-9a-f:]+\]|[\w-]+(?:\.[\w-]+)+)(?::\d+)?(?:/.*)?|[\w.-]+:\d+(?:/.*)?", re.IGNORECASE

@@ -28,9 +28,8 @@ from agentbench.execution.cluster.probe import probe_node
 from agentbench.execution.cluster.wire import JsonDict
 from agentbench.execution.lab import declared_secrets
 from agentbench.execution.plan import PlanRow
-from agentbench.models.keys import Keys
+from agentbench.models.keys import Keys, preset_key_names
 from agentbench.models.metered_model import ModelIdentity
-from agentbench.models.presets import bundled_presets
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.sandbox.memory_folder import MemoryFolder
 from agentbench.sandbox.state import default_state
@@ -173,7 +172,7 @@ class Node:
         with self._materials.use(sent.materials) as (task, configuration):
             row = PlanRow(task, configuration, sent.repeat, sent.seed)
             declared = [*task.task.artifacts.redact, *task.task.environment.secrets]
-            values = Keys(os.environ).values([*bundled_presets().key_names, *declared])
+            values = Keys(os.environ).values([*preset_key_names(), *declared])
             folder = replace(folder, redact=Redactor(values))
             self._models.open_attempt(row, running.client, sent.identities)
 
