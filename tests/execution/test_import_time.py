@@ -15,6 +15,8 @@ LOADED_LATER = (
     "scipy",
     "httpx",
     "http.client",
+    "concurrent.futures",
+    "logging",
     "ssl",
     "html.parser",
     "xml.sax",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from functools import partial
 
 from agentbench.acceptance.candidate import BuildFailed
 from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
@@ -21,9 +21,9 @@ from agentbench.acceptance.decoys.decoy_plan import decoy_plan
 from agentbench.acceptance.decoys.decoy_runs import DecoyRun, combine_runs, run_decoys
 from agentbench.acceptance.events import CheckStep
 from agentbench.acceptance.grading_context import CheckOutcome, Finding, with_run
+from agentbench.core.background import BackgroundCalls
 from agentbench.core.errors import AgentFault, ContractError, PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
-from agentbench.core.threads import threads
 
 RULE = "passes_false_tests"
 MAX_FINDINGS = 5
@@ -156,16 +156,14 @@ class _DecoyCheck:
         if self._plan.alike:
             random.SystemRandom().shuffle(assignments)
         first, *others = assignments
-        futures: list[Future[DecoyRun]] = []
-        with threads(1, "decoys", lambda: None) as pool:
+        with BackgroundCalls[DecoyRun]("decoys") as calls:
 
             def start_others() -> None:
                 self._step.start()
                 self._start(1 + len(others))
-                futures.extend(pool.submit(run_decoys, self._tests, assignment) for assignment in others)
+                calls.start(partial(run_decoys, self._tests, assignment) for assignment in others)
 
-            runs = [run_decoys(self._tests, first, start_others)]
-            runs += [future.result() for future in futures]
+            runs = [run_decoys(self._tests, first, start_others), *calls.results()]
         for step, run in zip(list(self._open), runs, strict=True):
             decoys, targets = (sum(len(t.ids) for t in ts) for ts in (run.assignment.decoys, self._plan.targets))
             why = f"{decoys} of {targets} tests with decoys have a wrong expected value"
