@@ -208,8 +208,9 @@ def _sign(runs: Sequence[Path], signing: Signing) -> None:
 
 def exit_code(result: StudyResult, conditions: Sequence[Condition]) -> int:
     """Return the exit code: harness errors first, then the conditions of `--fail-on`."""
-    if result.exit_code or not conditions:
-        return result.exit_code
+    code = result.exit_code
+    if code or not conditions:
+        return code
     from agentbench.cli.fail_on import first_met
 
     met = first_met(conditions, list(result.records()))
