@@ -61,7 +61,8 @@ def run_python(program: str) -> str:
 def test_grading_loads_only_what_it_needs() -> None:
     modules = "agentbench.cli.launch, agentbench.execution.predictions, agentbench.reports.single_patch"
     loaded = run_python(f"import sys, {modules}; print(*sys.modules, sep='\\n')")
-    assert [name for name in loaded.split() if name.startswith(LOADED_LATER)] == []
+    names_only = {"agentbench.agents.cli", "agentbench.agents.cli.names"}  # which agents are third-party programs
+    assert [name for name in loaded.split() if name.startswith(LOADED_LATER) and name not in names_only] == []
 
 
 def test_importing_the_models_builds_no_schema() -> None:
