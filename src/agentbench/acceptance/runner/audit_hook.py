@@ -16,7 +16,7 @@ import stat
 import sys
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from gc import get_objects
+from gc import get_objects, unfreeze
 from importlib.util import MAGIC_NUMBER
 from marshal import loads
 from time import time
@@ -295,6 +295,7 @@ class AuditMonitor:
 
     def _add_loaded(self) -> None:
         """Recognise the runner, pytest and everything else that is loaded so far."""
+        unfreeze()  # frozen objects are not listed
         loaded = [function.__code__ for function in get_objects() if type(function) is FunctionType]
         frame: FrameType | None = _getframe()
         while frame is not None:
