@@ -350,9 +350,10 @@ def test_byte_order_mark_is_skipped() -> None:
     "patch, message",
     [
         (MODIFY.decode().encode("utf-16"), "UTF-16"),
-        (gzip.compress(MODIFY), "gzip"),
+        (gzip.compress(MODIFY, mtime=0), "gzip"),
         (b"hello\n", "contains no diff"),
     ],
+    ids=["utf-16", "gzip", "text"],
 )
 def test_files_that_are_no_diff_are_described(patch: bytes, message: str) -> None:
     with pytest.raises(PatchInvalid, match=message):
