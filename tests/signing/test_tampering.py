@@ -1,4 +1,4 @@
-"""Every file of a signed run is attacked by somebody who can write everything but has no key. Every attack is detected."""
+"""Every file of a signed run is attacked with full write access but without the key. Every attack is detected."""
 
 from __future__ import annotations
 

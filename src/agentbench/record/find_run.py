@@ -63,7 +63,7 @@ def run_directories(folder: Path) -> list[Path]:
 
 
 def newest_first(runs: Sequence[Path]) -> list[Path]:
-    """Sort run directories by their start. Runs that started in the same second are told apart by `run.json`."""
+    """Sort run directories by their start. `run.json` decides between runs that started in the same second."""
     starts = {run: _started(run) for run in runs}
     shared = {start for start, count in Counter(starts.values()).items() if count > 1}
 
