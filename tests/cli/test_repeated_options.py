@@ -62,3 +62,15 @@ def test_options_that_choose_the_same_thing_exclude_each_other() -> None:
     assert (
         refusal(["retry", "latest", "--errors", "--failed"]) == "Options '--errors' and '--failed' exclude each other."
     )
+
+
+@pytest.mark.parametrize(
+    "args, hint",
+    [
+        (["run", "demo"], "name a task with --task or name a suite with --suite"),
+        (["run-task", "tasks/bug"], "name a task with --task"),
+        (["grade", "tasks/bug", "--patch", "fix.patch"], "name a task with --task or name a suite with --suite"),
+    ],
+)
+def test_task_or_suite_without_its_option_is_refused_with_the_option(args: list[str], hint: str) -> None:
+    assert refusal(args) == f"Unexpected argument '{args[1]}': {hint}."

@@ -1,4 +1,7 @@
-"""Refuses options that are given more often than they can be, or that exclude each other. click would take the last value."""
+"""Refuses options that are given more often than they can be, or that exclude each other, and values without their option.
+
+click would take the last value of an option, and would not say which option a value belongs to.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,16 @@ ALTERNATIVES = {
     "fail_on": "to name several conditions, separate them by commas",
 }
 """Parameter -> what people want who repeat its option."""
+SELECTIONS = {"--task": "name a task with --task", "--suite": "name a suite with --suite"}
+"""Option -> what people want who give its value alone."""
 
 
 def refuse_repeated_options(command: click.Command, name: str, args: Sequence[str], parent: click.Context) -> None:
     """Check the arguments of a command and of its subcommands.
 
     Raises:
-        UsageError: an option that takes one value is given twice, options exclude each other, or the arguments
-            cannot be parsed.
+        UsageError: an option that takes one value is given twice, options exclude each other, a task or suite is
+            given without its option, or the arguments cannot be parsed.
     """
     ctx = command.context_class(command, info_name=name, parent=parent, **command.context_settings)
     _, rest, order = command.make_parser(ctx).parse_args(list(args))
@@ -43,6 +48,10 @@ def refuse_repeated_options(command: click.Command, name: str, args: Sequence[st
         subcommand = command.get_command(ctx, rest[0])
         if subcommand is not None:
             refuse_repeated_options(subcommand, rest[0], rest[1:], ctx)
+    elif rest and all(isinstance(parameter, click.Option) for parameter in command.params):
+        hints = [hint for option, hint in SELECTIONS.items() if any(option in each.opts for each in command.params)]
+        if hints:
+            raise click.UsageError(f"Unexpected argument '{rest[0]}': {' or '.join(hints)}.", ctx)
 
 
 def _takes_one_value(option: click.Option) -> bool:
