@@ -25,7 +25,7 @@ from typing import Any
 import click
 import pytest
 
-from agentbench.cli.main import COMMANDS, main, root
+from agentbench.cli.main import COMMANDS, root, run
 from tests.cli.conftest import Stage
 from tests.cli.snapshots import FOLDER, Output, check_snapshot, normalise, render
 from tests.cli.stage import EXECUTED, arguments
@@ -256,7 +256,7 @@ def invoke(words: list[str], monkeypatch: pytest.MonkeyPatch) -> Output:
     before = signal.getsignal(signal.SIGTERM)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as stop:
-            main()
+            run()
     finally:
         signal.signal(signal.SIGTERM, before)
     return Output(int(str(stop.value.code)), out.getvalue(), err.getvalue())

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 LONGEST_REQUEST = 1 << 17
@@ -149,43 +149,12 @@ def _take_request(connection: socket.socket) -> None:
     sys.argv = ["ab", *request["arguments"]]
 
 
-class EndOfCommand:
-    """Ends the process of a command after everything that is registered for its exit.
-
-    The interpreter would then free all objects. That takes longer than most commands, because each page of them is shared
-    with the server until it is written to.
-    """
-
-    def __init__(self) -> None:
-        self._pid = 0
-        self._code = 1  # after an exception, whose traceback is printed before
-        atexit.register(self._end)  # before any other, so called after all others
-
-    def run(self, main: Callable[[], object]) -> None:
-        self._pid = os.getpid()
-        try:
-            main()
-            self._code = 0
-        except SystemExit as error:
-            if isinstance(error.code, str):
-                raise
-            self._code = error.code or 0
-            raise
-
-    def _end(self) -> None:
-        if os.getpid() == self._pid:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(self._code)
-
-
 if __name__ == "__main__":
     sys.path.pop(0)  # this folder, which the installed program does not search
-    end = EndOfCommand()
     from agentbench.cli.main import main
 
     import_everything()
     build_models()
     gc.freeze()
     become_command(socket.socket(fileno=int(sys.argv[1])))
-    end.run(main)
+    main()
