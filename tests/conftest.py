@@ -164,6 +164,9 @@ class FastCollection:
             gc.enable()
             gc.freeze()  # the collected tests stay, so looking for garbage in them is lost time
 
+    def pytest_sessionfinish(self) -> None:
+        gc.unfreeze()  # DuckDB prints what is left of it when the interpreter ends
+
     def _import_test_modules(self) -> None:
         """Import all test modules, each worker from another point on.
 
