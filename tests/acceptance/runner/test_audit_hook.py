@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import py_compile
 import sys
 import types
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.component
 
 def monitor(workspace: Path, *, written: tuple[str, ...] = ()) -> AuditMonitor:
     job = {"mode": "survey", "pinned": [], "workspace": str(workspace), "written": list(written), "guarded": []}
-    return AuditMonitor(lambda *_: None, job, "/opt/runner", is_test, sys.path)
+    return AuditMonitor(lambda *_: None, job, "/opt/runner", is_test, [*sys.path, str(workspace / "site-packages")])
 
 
 def library_functions() -> Iterator[types.FunctionType]:
@@ -33,6 +35,21 @@ def test_library_code_is_genuine(tmp_path: Path) -> None:
     functions = [function for function in library_functions() if function.__code__.co_filename != "<string>"]
     assert len(functions) > 200
     assert [function for function in functions if not observer._is_genuine(function.__code__)] == []
+
+
+def test_library_code_that_is_loaded_later_is_genuine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytecode names the place where it was compiled, which in an image can be another."""
+    file = tmp_path / "site-packages" / "compiled_elsewhere.py"
+    file.parent.mkdir()
+    file.write_text("def read():\n    return open('x')\n", encoding="utf-8")
+    py_compile.compile(str(file), dfile="/build/compiled_elsewhere.py")
+    monkeypatch.syspath_prepend(file.parent)
+    monkeypatch.delitem(sys.modules, "runpy", raising=False)
+    observer = monitor(tmp_path)
+    observer._started += 60
+    for name, function in (("compiled_elsewhere", "read"), ("runpy", "run_path")):
+        assert observer._is_genuine(getattr(importlib.import_module(name), function).__code__), name
+    del sys.modules["compiled_elsewhere"]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import posix
 import re
 import stat
 import sys
+from _imp import get_frozen_object
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from gc import get_objects, unfreeze
@@ -287,7 +288,7 @@ class AuditMonitor:
         file = _file_of(code)
         if file not in self._read_files:
             self._read_files.add(file)
-            self._add_known(self._read_code(file))
+            self._add_known(file, self._read_code(file))
         genuine = any(_is_same(code, other) for other in self._known_code.get((file, _name_of(code)), ()))
         if genuine:
             self._genuine[id(code)] = code
@@ -307,23 +308,27 @@ class AuditMonitor:
         }
         self._genuine.update((id(code), code) for code in _with_nested(loaded) if code.co_filename in trusted)
 
-    def _add_known(self, module: CodeType | None) -> None:
+    def _add_known(self, file: str, module: CodeType | None) -> None:
+        """Recognise the code of a file. Bytecode names the place where it was compiled, which may be another."""
         for code in _with_nested([] if module is None else [module]):
-            self._known_code.setdefault((code.co_filename, code.co_name), []).append(code)
+            self._known_code.setdefault((file, code.co_name), []).append(code)
 
     def _add_rewritten(self, module: CodeType, frame: FrameType | None) -> None:
         """Recognise a test or plugin that pytest executes after it has rewritten what its file contains."""
         if frame is not None and _file_of(frame.f_code).endswith(REWRITER) and self._is_genuine(frame.f_code):
-            self._add_known(module if self._is_trusted_file(_file_of(module)) else None)
+            file = _file_of(module)
+            self._add_known(file, module if self._is_trusted_file(file) else None)
 
     def _read_code(self, file: str) -> CodeType | None:
-        """Return the code of a file, or None if it is under test."""
+        """Return the code of a frozen module or a file, or None if it is under test."""
         try:
+            if file.startswith(FROZEN):
+                return get_frozen_object(file[len(FROZEN) : -1])
             if not self._is_trusted_file(file):
                 return None
             bytecode = _bytecode_file(file)
             return (None if self._is_new(bytecode) else _cached_code(file, bytecode)) or _compiled(file)
-        except (OSError, ValueError, EOFError, TypeError, SyntaxError, RecursionError, MemoryError):
+        except (OSError, ImportError, ValueError, EOFError, TypeError, SyntaxError, RecursionError, MemoryError):
             return None
 
     def _is_trusted_file(self, file: str) -> bool:
