@@ -43,6 +43,7 @@ CHANGES = (
 RULES_OF_CHANGES = (
     *(("hook ", "hooks of pytest"), ("test item ", "collected tests"), (" lost rows", "tables of test modules")),
     *((" comes from ", "file of a helper"), (" was loaded by ", "loader of a test module")),
+    ("sys.modules.", "modules of pytest and the standard library"),
     *(("report of ", "call that returned"), (" inside ", "call inside a call")),
     *((f"{package}.", "functions and classes of pytest and builtins") for package in WATCHED_PACKAGES),
 )

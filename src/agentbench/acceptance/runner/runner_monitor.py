@@ -60,9 +60,14 @@ class RunnerMonitor:
         With `testing`, a test may be running: names that the tests themselves replace may have another value for now.
         """
         if not self._namespaces:
-            for name, module in list(modules.items()):
-                if name.split(".")[0] in WATCHED_PACKAGES and issubclass(type(module), ModuleType):
-                    self._watch_module(name, module)
+            watched = {
+                name: module
+                for name, module in list(modules.items())
+                if name.split(".")[0] in WATCHED_PACKAGES and issubclass(type(module), ModuleType)
+            }
+            self._watch("sys.modules", modules, watched)
+            for name, module in watched.items():
+                self._watch_module(name, module)
             self._hooks = self._hook_functions()
             return []
         changed = [
