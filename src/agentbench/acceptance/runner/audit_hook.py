@@ -180,7 +180,7 @@ class AuditMonitor:
         paths: list[str] = []
         if event == "open":
             kind, target = self._opened(arguments)
-            paths = [_path_text(arguments[0]) or ""]
+            paths = _texts(arguments[:1])
         elif event in PROCESS_EVENTS:
             paths = self._named_tests(event, arguments)
             kind = OPEN_TEST if paths else ""
