@@ -43,7 +43,7 @@ RUNNER_FRAMES = 3
 """Number of runner functions between the interpreter's call and the code that handles the event."""
 OPEN_TEST, OPEN_DATA, OPEN_MEMORY, OPEN_OBJECT = "open test", "open data", "open memory", "open object"
 CHANGE_TEST, READ_SOURCE, SEARCH_MEMORY = "change test", "read source", "search memory"
-LOAD_LIBRARY, LOAD_BYTECODE = "load library", "load bytecode"
+LOAD_LIBRARY, LOAD_BYTECODE, LOAD_PACKAGE = "load library", "load bytecode", "load package"
 MOVE_EVENTS = frozenset({"os.rename", "os.remove", "os.truncate", "os.link", "os.symlink"})
 """Events that put one file in the place of another without opening either."""
 PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"})
@@ -147,21 +147,26 @@ class AuditMonitor:
     def _loaded_file(
         self, event: str, arguments: tuple[Any, ...], frame: FrameType | None
     ) -> tuple[str, str, str, int] | None:
-        """Return the file that an event loads, if it is bytecode of the workspace or a library made while tests run.
+        """Return the file that an event loads, if it is bytecode of the workspace, or a library or package written while tests run.
 
         Such code escapes inspection: no patch contains it.
         """
-        text = _path_text(arguments[LIBRARY_EVENTS.get(event, 0)])
-        if text is None or not (
-            self._is_new(text) if event in LIBRARY_EVENTS else event == "open" and self._is_bytecode(text, frame)
-        ):
+        text, kind = _path_text(arguments[LIBRARY_EVENTS.get(event, 0)]), ""
+        if text is None:
             return None
+        if event in LIBRARY_EVENTS:
+            kind = LOAD_LIBRARY if self._is_new(text) else ""
+        elif event == "open" and frame is not None and _file_of(frame.f_code) == IMPORT_SYSTEM:
+            if self._is_bytecode(text, frame):
+                kind = LOAD_BYTECODE
+            elif _absolute(text).startswith(self._installed) and self._is_new(text):
+                kind = LOAD_PACKAGE
         place = self._place(text)
-        return LOAD_LIBRARY if event in LIBRARY_EVENTS else LOAD_BYTECODE, place, place, 0
+        return (kind, place, place, 0) if kind else None
 
-    def _is_bytecode(self, path: str, frame: FrameType | None) -> bool:
+    def _is_bytecode(self, path: str, frame: FrameType) -> bool:
         """Return whether the import system opens a file as bytecode of a module in the workspace, wherever it is."""
-        caller = None if frame is None or _file_of(frame.f_code) != IMPORT_SYSTEM else frame.f_back
+        caller = frame.f_back
         if caller is None or _name_of(caller.f_code) != "get_code" or _file_of(caller.f_code) != IMPORT_SYSTEM:
             return False
         source = caller.f_locals.get("source_path", path)  # a loader without this variable loads only bytecode

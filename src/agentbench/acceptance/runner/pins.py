@@ -10,6 +10,7 @@ import importlib._bootstrap_external as import_system
 import importlib.metadata
 import os
 import pathlib
+import time
 from collections.abc import Callable, Iterable
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
@@ -103,8 +104,10 @@ def pin_rewriting(job: Job, trusted_paths: list[str]) -> None:
 def ignore_bytecode(workspace: str, trusted_paths: list[str]) -> None:
     """Compile modules of the workspace from source: a build or code under test can write bytecode for tests and helpers.
 
-    Bytecode of installed packages is used, also if they are in the workspace.
+    Bytecode of installed packages is used, also if they are in the workspace, unless it was written while tests run. A
+    child process of honest tests may write it; code under test could plant it.
     """
+    started, stat = time.time(), os.stat
     find_bytecode = import_system.cache_from_source
     installed = tuple(path.rstrip("/") + "/" for path in trusted_paths)
 
@@ -112,7 +115,14 @@ def ignore_bytecode(workspace: str, trusted_paths: list[str]) -> None:
         file = os.path.abspath(path)  # noqa: PTH100
         if file.startswith(workspace.rstrip("/") + "/") and not file.startswith(installed):
             raise NotImplementedError  # tells the import system to compile the source
-        return find_bytecode(path, *args, **options)
+        found = find_bytecode(path, *args, **options)
+        try:
+            is_new = stat(found).st_ctime >= started
+        except OSError:
+            return found
+        if is_new:
+            raise NotImplementedError  # as above
+        return found
 
     import_system.cache_from_source = cache_from_source
     rewriting._read_pyc = lambda *_: None  # noqa: SLF001

@@ -46,7 +46,7 @@ from agentbench.tree.limits import TreeTooLarge
 
 MAX_CLOSELY = 1000
 """Fail-to-pass tests around which the runner is always inspected; one inspection takes about a millisecond."""
-FILE_EVENTS = frozenset({"open data", "load library", "load bytecode"})
+FILE_EVENTS = frozenset({"open data", "load library", "load bytecode", "load package"})
 """Audit events that name a file. They are no finding if the reference causes them too."""
 MAX_BEFORE = 32 * 1024 * 1024
 

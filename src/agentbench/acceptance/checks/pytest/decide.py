@@ -29,6 +29,7 @@ DETAILS = {
     "change test": "moves, removes or replaces a file of the tests that grade it",
     "open memory": "opens the memory of a process as a file",
     "load bytecode": "loads bytecode in place of source",
+    "load package": "loads an installed package that was changed while the tests ran",
     "read source": "reads the source of the tests that grade it through linecache",
     "open object": "opens a file through an object that reveals its path only then",
     "search memory": "searches the interpreter's memory",
