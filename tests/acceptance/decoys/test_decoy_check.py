@@ -367,6 +367,14 @@ def test_failures_are_reported_from_the_real_tests(tasks: TaskFactory, tmp_path:
     assert logged_events(context, events.TestsFinished)[-1].step == "unit"
 
 
+def test_failures_name_the_line_of_the_project_that_called_a_library(tasks: TaskFactory, tmp_path: Path) -> None:
+    context = context_with_reference(tasks, tmp_path)
+    broken = "import json\n\n\ndef median(values):\n    return json.loads('{')\n\n\nmean = spread = median\n"
+    (unit,) = grade(patch_of(context, {SOURCE: broken}), context).checks
+    assert "src/toy/core.py:5: json.decoder.JSONDecodeError: " in unit.decided.diagnostics
+    assert "decoder.py:" not in unit.decided.diagnostics
+
+
 @pytest.mark.req("G-01")
 def test_every_grading_of_a_task_has_the_same_runs(tasks: TaskFactory, tmp_path: Path) -> None:
     """Code that could remember an earlier grading learns nothing from another."""

@@ -6,8 +6,6 @@ passes on plain values alone. Objects that belong to code under test are read he
 finds nothing of value.
 """
 
-# Paths are the strings that pytest reports.
-# ruff: noqa: PTH117
 from __future__ import annotations
 
 import os
@@ -44,6 +42,7 @@ def make_plugin(
     reported, status_text = callbacks["reported"], callbacks["status_text"]
     internal_error, finished = callbacks["internal_error"], callbacks["finished"]
     rows: Rows = {}
+    folder = os.getcwd() + "/"  # noqa: PTH109 - compared with the files of code
 
     class Plugin:
         __slots__ = ()
@@ -69,8 +68,7 @@ def make_plugin(
             yield
             announced = [_make_opaque(item, rows, named) for item in items]
             rows.clear()
-            if only:
-                items[:] = [item for item in items if item.nodeid in only or _function_id(_plain(item.nodeid)) in only]
+            items[:] = _selected(items, only)
             # Collecting runs whatever code under test may have put into pytest, so it happens here and
             # not in the recorder.
             canaries = list(_collected_items(_module_collector(session, canary)))
@@ -90,6 +88,12 @@ def make_plugin(
             before_call(item, _plain(item.nodeid))
             outcome = yield
             after_call(item, _plain(item.nodeid), outcome.excinfo is not None)
+
+        @staticmethod
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_runtest_makereport(call: Any) -> Generator[None, Any, None]:  # noqa: ANN401 - of any pytest version
+            outcome = yield
+            _note_project_line(call.excinfo, outcome, folder)
 
         @staticmethod
         @pytest.hookimpl(tryfirst=True)
@@ -185,6 +189,12 @@ def _make_opaque(
     return new, old, indices
 
 
+def _selected(items: list[pytest.Item], only: Collection[str]) -> list[pytest.Item]:
+    if not only:
+        return items
+    return [item for item in items if item.nodeid in only or _function_id(_plain(item.nodeid)) in only]
+
+
 def _function_id(nodeid: str) -> str:
     """Return the id of a test without the part that pytest derives from parameters."""
     file, separator, name = nodeid.partition("::")
@@ -224,22 +234,24 @@ def _failure_reason(report: pytest.TestReport) -> str:
         return ""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
-        return _plain(f"{_failure_location(report.longrepr, crash)}: {crash.message}")[:MAX_TEXT]
+        line = getattr(report, "project_line", "") or f"{os.path.relpath(crash.path)}:{crash.lineno}"
+        return _plain(f"{line}: {crash.message}")[:MAX_TEXT]
     if isinstance(report.longrepr, tuple):
         return _error_text(report.longrepr[2])
     return _text(report.longrepr)
 
 
-def _failure_location(longrepr: Any, crash: Any) -> str:  # noqa: ANN401
-    """Return the last line of the project in the traceback: helpers of the standard library say little."""
-    entries = getattr(getattr(longrepr, "reprtraceback", None), "reprentries", ())
-    locations = [entry.reprfileloc for entry in entries if getattr(entry, "reprfileloc", None) is not None]
-    project = [
-        location for location in locations if not os.path.isabs(location.path) and not location.path.startswith("..")
-    ]
-    last = project[-1] if project else crash
-    path = os.path.relpath(last.path) if os.path.isabs(last.path) else last.path
-    return f"{path}:{last.lineno}"
+def _note_project_line(excinfo: Any, outcome: Any, folder: str) -> None:  # noqa: ANN401
+    """Add file and number of the last line of the project in a traceback to the report: those of libraries say little."""
+    if excinfo is None or outcome.excinfo is not None:
+        return
+    traceback, line = excinfo.tb, ""
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if file.startswith(folder):
+            line = f"{file[len(folder) :]}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    outcome.get_result().project_line = line
 
 
 def _text(longrepr: object) -> str:
