@@ -68,6 +68,30 @@ def test_odd():
     assert spread([1, 4]) == EXPECTED["odd"]
 """
 """Tests that import their expected values from a module next to them, whose name is inserted."""
+TESTS_WITH_ASSERTION = """\
+import unittest
+
+from toy import median
+
+{assertion}
+
+
+def test_even():
+    assert_close(median([1, 2, 3, 4]), 2.5)
+
+
+def test_two():
+    assert_close(median([10, 20]), 15)
+
+
+class TestMedian(unittest.TestCase):
+    def test_unsorted(self):
+        assert_close(median([4, 1, 3, 2]), 2.5)
+
+    def test_sub(self):
+        assert_close(median([0, 1]), 0.5)
+"""
+"""Tests that compare with a function `assert_close`, whose definition or import is inserted."""
 EXPECTED = "EXPECTED = {'even': 2.5, 'two': 15.0, 'odd': 3}\n"
 WRONG_EXPECTED = "EXPECTED = {'even': 3, 'two': 20, 'odd': 0}\n"
 """The same module with the values that the buggy code returns."""

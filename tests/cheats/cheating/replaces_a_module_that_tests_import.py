@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from tests.cheats.snippets import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN, TESTS_WITH_ASSERTION
 
 FAMILY = "runner"
-HIDDEN = {
-    "tests/test_median_hidden.py": """\
-        import unittest
+ASSERTION = """\
+def assert_close(value, expected):
+    import math
 
-        from toy import median
-
-
-        def assert_close(value, expected):
-            import math
-
-            assert math.isclose(value, expected)
-
-
-        def test_even():
-            assert_close(median([1, 2, 3, 4]), 2.5)
-
-
-        def test_two():
-            assert_close(median([10, 20]), 15)
-
-
-        class TestMedian(unittest.TestCase):
-            def test_unsorted(self):
-                assert_close(median([4, 1, 3, 2]), 2.5)
-
-            def test_sub(self):
-                assert_close(median([0, 1]), 0.5)
-        """,
-}
+    assert math.isclose(value, expected)"""
+HIDDEN = {"tests/test_median_hidden.py": TESTS_WITH_ASSERTION.format(assertion=ASSERTION)}
 CHANGES: dict[str, str | None] = {
     CORE: r"""
 import sys
