@@ -116,8 +116,6 @@ def recorded_request(run: RunDirectory) -> RunRequest:
             return request
     except (TypeError, ValueError, KeyError):
         pass
-    if is_imported(run.path):
-        raise InputError(f"{run.path} was imported from another tool, so it cannot be continued")
     raise InputError(f"{run.path}/run.json has no usable request, so the run cannot be resumed")
 
 

@@ -4,8 +4,9 @@ Files that a sandbox writes live in memory and are charged to the same cgroup, s
 of memory and disk limit: a full disk must give `ENOSPC`, never a kill. Programs alone could then use both. A monitor
 therefore checks many times a second, while commands run, how much memory belongs to programs (private memory, and
 shared memory that is not a file of the sandbox); less often while they use so little that they cannot exceed the limit
-before the next check. If it is more than the limit, the command server kills the largest process. At the kernel's limit the server itself waits for memory, together with hundreds of processes if they fork
-without pause; then the monitor kills them from outside.
+before the next check. If it is more than the limit, the command server kills the largest process. At the kernel's
+limit the server itself waits for memory, together with hundreds of processes if they fork without pause; then the
+monitor kills them from outside.
 """
 
 from __future__ import annotations
