@@ -88,8 +88,8 @@ class _Receiver:
             time.sleep(0.2 * 2**number)
             response = self._post(body)
         if response.status_code != httpx.codes.OK:
-            said = printable(response.text[:200])
-            raise InputError(f"{self.url} answered {response.status_code}: {said}")
+            reply = printable(response.text[:200])
+            raise InputError(f"{self.url} answered {response.status_code}: {reply}")
         self._require_accepted(response)
 
     def _post(self, body: bytes) -> httpx.Response:

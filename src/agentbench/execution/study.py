@@ -43,8 +43,8 @@ class StudyResult:
 
     def repeatable(self) -> dict[Path, list[AttemptRecord]]:
         """List the attempts of each run that have no result and that resuming it would repeat."""
-        found = {path: [*filter(is_repeatable, RunDirectory.open(path).finals())] for path in self.runs}
-        return {path: records for path, records in found.items() if records}
+        repeated = {path: [*filter(is_repeatable, RunDirectory.open(path).finals())] for path in self.runs}
+        return {path: records for path, records in repeated.items() if records}
 
     @property
     def exit_code(self) -> int:

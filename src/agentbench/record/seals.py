@@ -93,7 +93,7 @@ class SealCheck:
         """Return everything that differs, once all records were compared."""
         if not self.present:
             return ()
-        of_run = (found for found in (self.broken, self.run_json) if found)
+        of_run = (record for record in (self.broken, self.run_json) if record)
         return (*of_run, *self._altered, *self._finality(), *self._missing())
 
     def not_sealed_yet(self) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ def as_json(report: PairedReport) -> dict[str, Json]:
         "cost_unit": units[0] if len(units) == 1 else None,
         "cost_per_attempt": {"a": finite(per_attempt[0]), "b": finite(per_attempt[1])} if per_attempt else None,
         "rate": comparison.rate,
-        "comparisons": {one.rate: comparison_json(one) for one in (comparison, report.other) if one is not None},
+        "comparisons": {each.rate: comparison_json(each) for each in (comparison, report.other) if each is not None},
         **({"stopping": stopping_json(report.stopped)} if report.stopped else {}),
         "undecided_bounds": list(report.bounds) if report.bounds else None,
         "new_safety": list(report.new_safety),

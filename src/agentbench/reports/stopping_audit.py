@@ -67,8 +67,8 @@ def _compare(
         if not stops or recorded != recomputed or decision is None or decision.blocks != logged.blocks:
             return EVENTS, f"the stopping rule is logged as {recorded}, the records give {recomputed}"
     if stops and decision is not None:
-        made = set(declared.order[: decision.blocks])
-        later = [key for key in attempts if (key[0], key[2]) not in made]
+        needed = set(declared.order[: decision.blocks])
+        later = [key for key in attempts if (key[0], key[2]) not in needed]
         if later:
             task, method, repeat = later[0]
             return ATTEMPTS, (

@@ -82,7 +82,11 @@ def edit_scenario(name: str, folder: Path, scorers: object) -> Edit:
     """
     if name == DEMO:
         raise InputError("the bundled suite cannot be edited", remedy="create a suite with `ab init`")
-    if not isinstance(scorers, list) or len(scorers) > MAX_SCORERS or not all(isinstance(one, dict) for one in scorers):
+    if (
+        not isinstance(scorers, list)
+        or len(scorers) > MAX_SCORERS
+        or not all(isinstance(scorer, dict) for scorer in scorers)
+    ):
         raise InputError(f"scorers: expected a list of at most {MAX_SCORERS} objects")
     path = folder / SCENARIO_NAME
     before = _read(path)

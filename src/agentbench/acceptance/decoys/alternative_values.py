@@ -152,7 +152,7 @@ Edit = tuple[int, int, str]
 
 def _exchanged_words(body: str, rng: random.Random) -> Iterator[Edit]:
     """Exchange two words of one style: the text then has the same words as the real one."""
-    words = [found.span() for found in _WORD.finditer(body)]
+    words = [match.span() for match in _WORD.finditer(body)]
     pairs = [
         (left, right)
         for at, left in enumerate(words[:_MAX_EDITS])
@@ -173,7 +173,7 @@ def _style(word: str) -> tuple[bool, bool]:
 
 def _other_runs(body: str, rng: random.Random) -> Iterator[Edit]:
     """Change one number in a text. Months, days, hours and minutes stay valid."""
-    runs = [(found.start(), found[0]) for found in _DIGITS.finditer(body)]
+    runs = [(match.start(), match[0]) for match in _DIGITS.finditer(body)]
     rng.shuffle(runs)
     for start, run in runs:
         number = int(run)

@@ -115,14 +115,14 @@ def ignore_bytecode(workspace: str, trusted_paths: list[str]) -> None:
         file = os.path.abspath(path)  # noqa: PTH100
         if file.startswith(workspace.rstrip("/") + "/") and not file.startswith(installed):
             raise NotImplementedError  # tells the import system to compile the source
-        found = find_bytecode(path, *args, **options)
+        cached = find_bytecode(path, *args, **options)
         try:
-            is_new = stat(found).st_ctime >= started
+            is_new = stat(cached).st_ctime >= started
         except OSError:
-            return found
+            return cached
         if is_new:
             raise NotImplementedError  # as above
-        return found
+        return cached
 
     import_system.cache_from_source = cache_from_source
     rewriting._read_pyc = lambda *_: None  # noqa: SLF001

@@ -72,9 +72,9 @@ def _feasibility_exit(facts: StageFacts) -> Iterator[Criterion]:
 
 def _limited_entry(facts: StageFacts) -> Iterator[Criterion]:
     yield _completed("feasibility", facts)
-    _, made = facts.of_stage("feasibility")
-    violations = sorted(attempt.attempt_id for attempt in made.values() if attempt.violation)
-    evidence = f"{len(violations)} of {len(made)} attempts violated a boundary{_listed(violations)}"
+    _, observed = facts.of_stage("feasibility")
+    violations = sorted(attempt.attempt_id for attempt in observed.values() if attempt.violation)
+    evidence = f"{len(violations)} of {len(observed)} attempts violated a boundary{_listed(violations)}"
     yield Criterion("no_boundary_violation", not violations, evidence)
     yield _flake_rate(facts)
 
@@ -136,18 +136,20 @@ def _flake_rate(facts: StageFacts) -> Criterion:
 
 
 def _records_complete(stage: str, facts: StageFacts) -> Criterion:
-    lines, made = facts.of_stage(stage)
-    missing = [line for line in lines if line.key not in made or not made[line.key].complete]
+    lines, observed = facts.of_stage(stage)
+    missing = [line for line in lines if line.key not in observed or not observed[line.key].complete]
     evidence = f"{len(lines) - len(missing)} of {len(lines)} attempts have a record with a termination reason"
     listed = _listed([f"{line.method} at {line.task_id}, repeat {line.repeat}" for line in missing])
     return Criterion("records_complete", not missing, evidence + listed)
 
 
 def _costs_recorded(stage: str, facts: StageFacts) -> Criterion:
-    _, made = facts.of_stage(stage)
-    units = sorted({attempt.unit for attempt in made.values()})
-    unpriced = sorted(attempt.attempt_id for attempt in made.values() if not attempt.priced)
-    evidence = f"{len(made) - len(unpriced)} of {len(made)} attempts have a cost, in {', '.join(units) or 'no unit'}"
+    _, observed = facts.of_stage(stage)
+    units = sorted({attempt.unit for attempt in observed.values()})
+    unpriced = sorted(attempt.attempt_id for attempt in observed.values() if not attempt.priced)
+    evidence = (
+        f"{len(observed) - len(unpriced)} of {len(observed)} attempts have a cost, in {', '.join(units) or 'no unit'}"
+    )
     return Criterion("costs_recorded", not unpriced and len(units) <= 1, evidence + _listed(unpriced))
 
 
@@ -184,12 +186,12 @@ def power_criterion(power: PowerAnalysis) -> Criterion:
 
 def _remaining_budget(facts: StageFacts) -> Criterion:
     """Project the rest of the plan from the mean cost of each method so far."""
-    made = {attempt.key for attempt in facts.observations if attempt.complete}
+    complete = {attempt.key for attempt in facts.observations if attempt.complete}
     costs: dict[str, list[float]] = {}
     for attempt in facts.observations:
         costs.setdefault(attempt.method, []).append(attempt.cost)
     means: Mapping[str, float] = {method: sum(values) / len(values) for method, values in costs.items()}
-    rest = [line for line in facts.lines if line.key not in made]
+    rest = [line for line in facts.lines if line.key not in complete]
     expected = sum(means.get(line.method, facts.pilot.budgets.run) for line in rest)
     remaining = facts.pilot.budgets.total - facts.spent
     evidence = f"{len(rest)} attempts are expected to cost {expected:.6g}, {remaining:.6g} of the budget is left"

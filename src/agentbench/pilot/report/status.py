@@ -95,7 +95,7 @@ def _following(state: PilotState) -> tuple[str, str]:
 
 def _stage(name: str, state: PilotState) -> StageStatus:
     facts = state.facts()
-    lines, made = facts.of_stage(name)
+    lines, observed = facts.of_stage(name)
     entered, left = state.last("entry", name), state.last("exit", name)
     if name in state.completed:
         word = "complete"
@@ -109,7 +109,7 @@ def _stage(name: str, state: PilotState) -> StageStatus:
     leaving = (
         left.criteria if left is not None and left.met else exit_criteria(name, facts) if state.stage_runs(name) else ()
     )
-    complete = sum(attempt.complete for attempt in made.values())
+    complete = sum(attempt.complete for attempt in observed.values())
     return StageStatus(name, word, len(lines), complete, entry, leaving)
 
 

@@ -125,8 +125,8 @@ def decide_studies(rule: Rule, studies: Studies, *, seed: int = PROTOCOL_SEED) -
     for start in range(0, len(studies), _BATCH):
         undecided = np.arange(start, min(start + _BATCH, len(studies)))
         for look, blocks in enumerate(look_schedule(rule, planned), start=1):
-            made = np.bincount([task for task, _ in order[:blocks]], minlength=planned.tasks)
-            flags = _look_flags(rule, studies.select(undecided), made, look)
+            complete = np.bincount([task for task, _ in order[:blocks]], minlength=planned.tasks)
+            flags = _look_flags(rule, studies.select(undecided), complete, look)
             codes = np.select(flags, [1, 2, 3, 4], default=last if look == rule.looks else 0)
             outcomes[undecided], looks[undecided] = codes, look
             undecided = undecided[codes == 0]
@@ -135,26 +135,26 @@ def decide_studies(rule: Rule, studies: Studies, *, seed: int = PROTOCOL_SEED) -
     return outcomes, looks
 
 
-def _look_flags(rule: Rule, studies: Studies, made: Integers, look: int) -> list[Flags]:
+def _look_flags(rule: Rule, studies: Studies, complete: Integers, look: int) -> list[Flags]:
     """Return which studies decide for A, for B, for equivalence and for futility; the first that is set counts.
 
-    `made` has the number of complete blocks of each task.
+    `complete` has the number of complete blocks of each task.
     """
     if isinstance(rule, Anytime):
-        return _anytime_flags(rule, studies, made)
-    return _group_sequential_flags(rule, studies, made, look)
+        return _anytime_flags(rule, studies, complete)
+    return _group_sequential_flags(rule, studies, complete, look)
 
 
 # --- group sequential -------------------------------------------------------------------------------------------------
 
 
-def _group_sequential_flags(rule: GroupSequential, studies: Studies, made: Integers, look: int) -> list[Flags]:
+def _group_sequential_flags(rule: GroupSequential, studies: Studies, complete: Integers, look: int) -> list[Flags]:
     planned = studies.planned
     fractions = tuple(count / planned.blocks for count in look_schedule(rule, planned))
     bounds = spending_bounds(rule.spending, fractions, rule.alpha)
     level = nominal_level(bounds[look - 1])
-    seen = made[made > 0]
-    sums = [_sums(side, made) for side in (studies.a, studies.b)]
+    seen = complete[complete > 0]
+    sums = [_sums(side, complete) for side in (studies.a, studies.b)]
     scale = math.lcm(*set(seen.tolist()))
     steps = (sums[1] - sums[0]) * (scale // seen)
     p_values, total = sign_flip_p_values(steps), steps.sum(axis=1)
@@ -175,10 +175,10 @@ def _group_sequential_flags(rule: GroupSequential, studies: Studies, made: Integ
     return [significant & (total < 0), significant & (total > 0), equivalent, futile]
 
 
-def _sums(side: Integers, made: Integers) -> Integers:
+def _sums(side: Integers, complete: Integers) -> Integers:
     """Return the passes of every task that was attempted, over the blocks that it made."""
-    counted = np.arange(side.shape[2])[None, :] < made[:, None]
-    return np.asarray((side * counted).sum(axis=2)[:, made > 0])
+    counted = np.arange(side.shape[2])[None, :] < complete[:, None]
+    return np.asarray((side * counted).sum(axis=2)[:, complete > 0])
 
 
 def sign_flip_p_values(steps: Integers) -> Floats:
@@ -233,13 +233,13 @@ def _newcombe_inside(table: Sequence[float], margin: float, confidence: float) -
 # --- anytime ----------------------------------------------------------------------------------------------------------
 
 
-def _anytime_flags(rule: Anytime, studies: Studies, made: Integers) -> list[Flags]:
+def _anytime_flags(rule: Anytime, studies: Studies, complete: Integers) -> list[Flags]:
     repeats = studies.planned.repeats
     threshold = math.log(2 * repeats / rule.alpha)
     e_b, e_a = np.zeros(len(studies)), np.zeros(len(studies))
     above, below = np.zeros(len(studies), dtype=np.bool_), np.zeros(len(studies), dtype=np.bool_)
-    for count in range(1, int(made.max()) + 1):
-        selected = made >= count
+    for count in range(1, int(complete.max()) + 1):
+        selected = complete >= count
         sums = (studies.b - studies.a)[:, selected, :count].sum(axis=2)
         distinct = np.arange(-count, count + 1)
         counts = (sums[:, :, None] == distinct).sum(axis=1)

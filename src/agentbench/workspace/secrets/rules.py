@@ -200,8 +200,8 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     searchable = any(any(map(str.isdigit, run)) for run in _LONG_RUN.findall(text))
     for detector in form_detectors() if searchable else ():
         if type(detector).__name__ not in _REPLACED_DETECTORS:
-            for found in detector.analyze_string(text):
-                value = found.strip(" \t=:\"'")
+            for secret in detector.analyze_string(text):
+                value = secret.strip(" \t=:\"'")
                 if _is_token(value):
                     yield str(detector.secret_type).lower(), value
 
