@@ -162,6 +162,16 @@ class TestKillingTheServer:
         )
         assert python(sh, code).stdout.kept == b"ptrace -1 -1\npidfd -1\n"
 
+    def test_no_process_can_stop_others_when_they_exit(self, sh: Run) -> None:
+        code = (
+            "import ctypes, os\n"
+            "child = os.fork()\n"
+            "if not child: os.read(os.pipe()[0], 1)\n"
+            "libc = ctypes.CDLL(None)\n"
+            "print(*(libc.ptrace(0x4206, child, 0, options) for options in (0x40, 1)), libc.ptrace(0x4200, child, 0, 0x40))\n"
+        )
+        assert python(sh, code).stdout.kept == b"-1 0 -1\n"
+
     def test_descriptors_of_the_server_are_not_inherited(self, sh: Run) -> None:
         assert sh("ls /proc/self/fd").stdout.kept == b"0\n1\n2\n3\n"  # 3 is the folder that ls reads
 

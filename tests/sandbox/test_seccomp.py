@@ -54,6 +54,17 @@ def test_calls_of_other_architectures_are_refused(machine: Machine) -> None:
         assert decide(program, machine.arch, 0x4000_0001) == errno.ENOSYS
 
 
+def test_stops_at_exit_are_refused(machine: Machine) -> None:
+    """Processes that trace each other with this option cannot be killed."""
+    program, exit_stop, others = assemble(machine), 0x40, 0x10003F
+    for request in (21, 0x4200, 0x4206):  # OLDSETOPTIONS, SETOPTIONS, SEIZE
+        assert decide(program, machine.arch, machine.ptrace, request, 7, 0, exit_stop | 1) == errno.EPERM
+        assert decide(program, machine.arch, machine.ptrace, request, 7, 0, others) == ALLOW
+        assert decide(program, machine.arch, machine.ptrace, request, 1, 0, others) == errno.EPERM
+    assert decide(program, machine.arch, machine.ptrace, 4, 7, 0, exit_stop) == ALLOW  # POKETEXT
+    assert decide(program, machine.arch, machine.ptrace, 16, 1) == errno.EPERM
+
+
 @pytest.mark.parametrize("flag", [0x0002_0000, 0x0200_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000, 0x0400_0000])
 def test_new_namespaces_are_refused(machine: Machine, flag: int) -> None:
     program = assemble(machine)

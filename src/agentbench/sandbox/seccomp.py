@@ -12,6 +12,10 @@ Commands run as the same user as the command server, so the kernel would let the
 its priority. The server has one thread, and its process, thread and group ids are all 1: every call that names 1 as its
 target is denied, and so is every call that names all processes of a user.
 
+A traced process that stops when it exits (`PTRACE_O_TRACEEXIT`) waits for its tracer, and the kernel drops further signals
+to it. Two that trace each other could not be killed by anybody, and would keep their memory until the host restarts. The
+option is denied, which only `strace` asks for.
+
 Huge pages are not charged to the memory limit of a sandbox, and a program that binds its memory to one NUMA node can make
 the kernel kill processes although the sandbox is far below its limit, as if the host were out of memory. Both are denied.
 """
@@ -28,7 +32,7 @@ _LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW = 0x7FFF_0000
 _NOTIFY = 0x7FC0_0000
 _ERRNO = 0x0005_0000
-_NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24  # offsets in struct seccomp_data; arguments: low word, little endian
+_NR, _ARCH, _ARG0, _ARG1, _ARG3 = 0, 4, 16, 24, 40  # offsets in struct seccomp_data; arguments: low word, little endian
 _ARG_BYTES = 8
 _X32_BIT = 0x4000_0000
 
@@ -36,6 +40,8 @@ _NEW_NAMESPACES = 0x7E02_0080  # NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWP
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _ALLOWED_FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
 _PR_SET_DUMPABLE = 4
+_PTRACE_OLDSETOPTIONS, _PTRACE_SETOPTIONS, _PTRACE_SEIZE = 21, 0x4200, 0x4206
+_PTRACE_O_TRACEEXIT = 0x40
 _MAP_HUGETLB, _MFD_HUGETLB, _SHM_HUGETLB = 0x40000, 0x4, 0o4000
 
 
@@ -60,6 +66,7 @@ class Machine:
     memfd_create: int
     mmap: int
     prctl: int
+    ptrace: int
     seccomp: int
     shmget: int
     socket: int
@@ -150,6 +157,7 @@ MACHINES = {
         memfd_create=319,
         mmap=9,
         prctl=157,
+        ptrace=101,
         seccomp=317,
         shmget=29,
         socket=41,
@@ -164,6 +172,7 @@ MACHINES = {
         memfd_create=279,
         mmap=222,
         prctl=167,
+        ptrace=117,
         seccomp=277,
         shmget=194,
         socket=198,
@@ -227,6 +236,7 @@ def assemble(machine: Machine | None = None, *, notify: bool = False) -> bytes:
     # clone3 passes its flags in memory, which a filter cannot read. Callers fall back to clone.
     program.add(_JEQ, machine.clone3, if_false=1)
     program.answer(errno.ENOSYS)
+    _deny_exit_stops(program, machine)
     for rule in machine.targets:
         _deny_targets(program, rule)
     _deny_new_namespaces(program, machine)
@@ -249,6 +259,18 @@ def _notify_of_programs(program: _Program, machine: Machine) -> None:
     program.add(_JEQ, 0, if_false=1)
     program.answer(0)
     program.return_value(_ALLOW)
+
+
+def _deny_exit_stops(program: _Program, machine: Machine) -> None:
+    program.add(_JEQ, machine.ptrace, if_false=8)
+    program.load(_ARG0)
+    program.add(_JEQ, _PTRACE_SEIZE, if_true=2)
+    program.add(_JEQ, _PTRACE_SETOPTIONS, if_true=1)
+    program.add(_JEQ, _PTRACE_OLDSETOPTIONS, if_false=3)
+    program.load(_ARG3)
+    program.add(_JSET, _PTRACE_O_TRACEEXIT, if_false=1)
+    program.answer(errno.EPERM)  # honest use: `strace`
+    program.load(_NR)
 
 
 def _deny_targets(program: _Program, rule: TargetRule) -> None:
