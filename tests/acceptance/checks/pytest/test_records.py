@@ -188,6 +188,19 @@ def test_texts_of_forged_records_are_bounded() -> None:
     assert {len(part) for part in (*kept, transcript.tests["t::new"].why)} == {MAX_TEXT}
 
 
+@pytest.mark.parametrize("number", [10**15, -(10**15), 2**64, 10**4000])
+def test_numbers_that_a_log_cannot_store_are_foreign(number: int) -> None:
+    for record in (["seen", "open test", "", "a.py", number], ["finish", 0, number]):
+        transcript = read_transcript(lines([record]), NONCE)
+        assert (transcript.foreign, transcript.audit_events, transcript.status) == (1, [], None)
+
+
+@pytest.mark.parametrize("escape", [rb"\ud800", rb"\uD800", rb"\udFFF"])
+def test_lone_surrogates_are_escaped(escape: bytes) -> None:
+    (event,) = read_transcript(NONCE.encode() + b' 0 ["seen","open test","","' + escape + b'.py",1]\n', NONCE).audit_events
+    assert event.file == escape.decode().lower() + ".py"
+
+
 def test_event_of_a_forged_kind_fails_the_run() -> None:
     event: Record = ["seen", "{kind}", "{target}", "a.py", 1]
     assert decided(lines([event, *GOOD]))[::2] == (Outcome.FAIL, ["watched_run"])

@@ -16,6 +16,7 @@ from agentbench.acceptance.checks.pytest.item_ids import CollectedItem, IdMap
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries
 
 MAX_LINE = 4 * 1024 * 1024
+MAX_DIGITS = 15
 MAX_FOREIGN = 80
 """Characters shown of a line that the runner did not write."""
 MAX_TEXT = 4096
@@ -192,12 +193,23 @@ def _record(raw: bytes, nonce: str, expected: int) -> list[Value] | None:
     if not raw.startswith(prefix) or len(raw) > MAX_LINE:
         return None
     try:
-        value = json.loads(raw[len(prefix) :].decode("ascii"))
-        if b"\\ud" in raw:
+        value = json.loads(raw[len(prefix) :].decode("ascii"), parse_int=_small_number)
+        if b"\\ud" in raw.lower():
             value = _encodable(value)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, list) and value and isinstance(value[0], str) else None
+
+
+def _small_number(digits: str) -> int:
+    """Read a number. The runner sends no large ones, and a log cannot store them.
+
+    Raises:
+        ValueError: it is too large.
+    """
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
 
 
 def _encodable(value: Value) -> Value:
