@@ -18,17 +18,28 @@ MARKER = b"AB_COMMAND="
 
 
 def processes() -> dict[int, tuple[int, int]]:
-    """Return pid -> (parent, session) of every process but the server. Zombies do not count."""
+    """Return pid -> (parent, session) of every process but the server. Zombies do not count, unless other threads of
+    theirs are alive."""
     alive = {}
     for name in posix.listdir("/proc"):
         if not name.isdigit() or name == "1":
             continue
         stat = read_proc(name, "stat")
         if stat:
-            fields = stat[stat.rindex(b")") + 2 :].split()
-            if fields[0] not in (b"Z", b"X"):
+            fields = stat_fields(stat)
+            if not is_dead(fields):
                 alive[int(name)] = (int(fields[1]), int(fields[3]))
     return alive
+
+
+def stat_fields(stat: bytes) -> list[bytes]:
+    """Return the fields after the name, which may contain anything: state, parent, group, session, …"""
+    return stat[stat.rindex(b")") + 2 :].split()
+
+
+def is_dead(fields: list[bytes]) -> bool:
+    """Return whether all threads of a process have ended. Its state is that of the main thread, which may end first."""
+    return fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
 
 
 def read_proc(pid: str, name: str, size: int = 1 << 17) -> bytes:
@@ -46,7 +57,7 @@ def read_proc(pid: str, name: str, size: int = 1 << 17) -> bytes:
 
 def private_bytes(pid: int) -> int:
     """Return the resident memory of a process without its shared part."""
-    fields = read_proc(str(pid), "statm").split()
+    fields = read_proc(living_thread(pid), "statm").split()
     return (int(fields[1]) - int(fields[2])) * 4096 if fields else 0
 
 
@@ -54,19 +65,29 @@ def freeable_kb(pid: int) -> int:
     """Return the kilobytes, private and shared, that killing the process can free."""
     total = 0
     # Split at newlines only: a process chooses its name, and a carriage return in it could imitate a line.
-    for line in read_proc(str(pid), "status").split(b"\n"):
+    for line in read_proc(living_thread(pid), "status").split(b"\n"):
         if line.startswith((b"RssAnon:", b"RssShmem:")):
             total += int(line.split()[1])
     return total
 
 
+def living_thread(pid: int) -> str:
+    """Return the folder below /proc of a thread that is alive. A main thread that has ended shows no memory."""
+    try:
+        for tid in posix.listdir("/proc/%d/task" % pid):
+            thread = "%d/task/%s" % (pid, tid)
+            stat = read_proc(thread, "stat")
+            if stat and stat_fields(stat)[0] not in (b"Z", b"X"):
+                return thread
+    except OSError:
+        pass  # the process ended meanwhile
+    return str(pid)
+
+
 def has_ended(pid: int) -> bool:
-    """Return whether all threads of a process have ended. Only then its memory is free; it is not listed before that."""
+    """Return whether a process has ended. Only then its memory is free."""
     stat = read_proc(str(pid), "stat")
-    if not stat:
-        return True
-    fields = stat[stat.rindex(b")") + 2 :].split()
-    return fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+    return not stat or is_dead(stat_fields(stat))
 
 
 def send_signal(pid: int, signal: int) -> bool:
