@@ -318,6 +318,18 @@ def test_page_fits_a_narrow_screen(watched: Watched, report: Path) -> None:
     watched.assert_clean()
 
 
+def test_wide_tables_have_a_shaded_edge_on_a_narrow_screen(watched: Watched, report: Path) -> None:
+    """Without it, a table that is cut between two columns looks complete."""
+    watched.page.set_viewport_size({"width": 390, "height": 800})
+    page = watched.open(report, "#/")
+    page.wait_for_selector(".cell")
+    unmarked = """() => [...document.querySelectorAll('.card *')].filter((element) =>
+        element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).overflowX === 'auto'
+        && getComputedStyle(element).backgroundImage === 'none').map((element) => element.className)"""
+    assert page.evaluate(unmarked) == []
+    watched.assert_clean()
+
+
 def test_narrow_screen_keeps_cells_and_numbers_on_one_line(watched: Watched, report: Path) -> None:
     watched.page.set_viewport_size({"width": 390, "height": 800})
     page = watched.open(report, "#/")
