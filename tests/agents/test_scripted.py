@@ -71,7 +71,7 @@ def test_script_is_found_by_option_or_beside_the_task(tmp_path: Path) -> None:
         ("- run: {}", [":1: expected a mapping"]),
         ("stepz: []", [":1: stepz: unknown key", "did you mean `steps`"]),
         ("steps:\n  - runn: {command: x}", [":2: steps[0].runn: unknown tool", "did you mean `run`"]),
-        ("steps:\n  - run: {cmd: x}", [":2: steps[0].run.cmd", "unknown argument", "steps[0].run.command", "required"]),
+        ("steps:\n  - run: {cmd: x}", [":2: steps[0].run.cmd: unknown argument", "steps[0].run.command", "required"]),
         ("steps:\n  - run: ls", [":2: steps[0].run: expected the tool's arguments"]),
         ("steps:\n  - ls", [":2: steps[0]: expected a tool call"]),
         ("steps:\n  - run: {command: a}\n    read_file: {path: a}", [":2: steps[0]: expected exactly one tool"]),

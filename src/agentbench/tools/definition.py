@@ -108,5 +108,7 @@ def problem_text(model: type[Arguments], location: tuple[str | int, ...], messag
     """Describe one validation problem. For an unknown argument, list the known ones."""
     place = printable(".".join(str(part) for part in location)[:80])
     if message.startswith("Extra inputs"):
-        return f"{place}: unknown argument (expected: {', '.join(model.model_fields)})"
-    return f"{place}: {printable(message[:300])}" if place else printable(message[:300])
+        text = f"unknown argument (expected: {', '.join(model.model_fields)})"
+    else:
+        text = printable(message[:300])
+    return f"{place}: {text}" if place else text
