@@ -29,6 +29,14 @@ def test_suites_are_listed_with_their_state(tmp_path: Path) -> None:
     assert [suite["name"] for suite in data["suites"]] == ["demo", "tiny"]
 
 
+def test_problem_that_tasks_share_is_listed_once(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        make_task(tmp_path / "tiny" / name, task_id=name)
+    (tmp_path / "tiny" / "scenario.yaml").write_text("scorer: []\n")
+    _, tiny = list_suites(tmp_path)
+    assert len(tiny.problems) == 1
+
+
 def test_task_of_another_suite_is_not_valid(tmp_path: Path) -> None:
     make_task(tmp_path / "tiny" / "one", task_id="one")
     make_task(tmp_path / "other" / "two", task_id="two")

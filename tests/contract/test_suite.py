@@ -72,7 +72,9 @@ def test_unknown_suite_lists_available_ones_with_a_hint(tmp_path: Path) -> None:
     error = rejection("custom-dv", tmp_path)
     assert "(did you mean `custom-dev`?)" in error.message
     assert "available: custom-dev, custom-heldout, demo" in error.message
-    assert "available: demo" in rejection("x", tmp_path / "nowhere").message
+    nowhere = rejection("x", tmp_path / "nowhere")
+    assert "available: demo" in nowhere.message
+    assert nowhere.remedy.startswith(f"{tmp_path / 'nowhere'} is not a folder")
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".", "/etc"])
@@ -151,6 +153,14 @@ def test_invalid_scenario_is_rejected_with_its_line(tmp_path: Path, text: str, w
     (tmp_path / "dev" / "scenario.yaml").write_text(text)
     problems = rejection("dev", tmp_path).problems
     assert sum(words in problem for problem in problems) == 1, problems
+
+
+def test_problem_of_a_scenario_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "tasks", "dev", "a")
+    make(tmp_path / "tasks", "dev", "b")
+    (tmp_path / "tasks" / "dev" / "scenario.yaml").write_text("scorer: []")
+    monkeypatch.chdir(tmp_path)
+    assert rejection("dev", Path("tasks")).message == "suite dev: 1 problem"
 
 
 def test_default_weights_match_the_documentation(tmp_path: Path) -> None:

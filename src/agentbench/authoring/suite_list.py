@@ -61,7 +61,7 @@ def _entry(name: str, folder: Path) -> SuiteEntry:
         try:
             tasks.append(load_task(file))
         except ContractError as error:
-            problems += error.problems
+            problems += [problem for problem in error.problems if problem not in problems]
     misplaced = suite_problems(name, tasks)
     return SuiteEntry(
         name=name,

@@ -47,7 +47,7 @@ def load_suite(name: str, tasks_dir: Path) -> Suite:
     problems: list[str] = []
     scenario = Scenario()
     try:
-        scenario = load_scenario(folder)
+        scenario = load_scenario(folder.absolute())  # as its tasks do, whose problems are the same then
     except ContractError as error:
         problems += error.problems
     tasks = _load_tasks(folder, problems)
@@ -88,9 +88,11 @@ def suite_folder(name: str, tasks_dir: Path) -> Path:
     if not re.fullmatch(SLUG, name):
         raise ContractError(f"invalid suite name {name!r}", remedy=_name_remedy(name))
     hint = did_you_mean(name, known)
-    remedy = (
-        f"{tasks_dir / name} has no tasks: each is a folder with a {TASK_NAME}" if (tasks_dir / name).is_dir() else ""
-    )
+    remedy = ""
+    if not tasks_dir.is_dir():
+        remedy = f"{tasks_dir} is not a folder; pass the folder of your suites with --tasks-dir"
+    elif (tasks_dir / name).is_dir():
+        remedy = f"{tasks_dir / name} has no tasks: each is a folder with a {TASK_NAME}"
     raise ContractError(f"no suite `{name}` in {tasks_dir}{hint}; available: {', '.join(known)}", remedy=remedy)
 
 
