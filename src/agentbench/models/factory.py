@@ -96,7 +96,7 @@ class ModelFactory:
         if not path.exists():
             kind = "run" if choice.source == "recorded" else "file"
             raise InputError(f"{choice.option} {choice.source}:{choice.name}: no such {kind}")
-        if choice.source == "scripted" and path.is_file():
+        if choice.source == "scripted" and (path.is_file() or path.is_dir()):
             load_script(path)
         return None
 

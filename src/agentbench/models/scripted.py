@@ -20,11 +20,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from agentbench.core.errors import ContractError, InputError, ModelFault
-from agentbench.core.unique_yaml import load_yaml
+from agentbench.contract.problem import InvalidFileError
+from agentbench.contract.schema_problems import validate_document
+from agentbench.contract.yaml_document import read_document
+from agentbench.core.errors import ModelFault
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.client.response_errors import fault_of
 from agentbench.models.dialects.usage import estimated
@@ -33,7 +34,6 @@ from agentbench.models.json_values import JsonObject, arr, dump, obj
 from agentbench.models.sse import DONE, SseEvent, event_of
 from agentbench.models.upstream import ModelRequest, ModelResponse
 
-MAX_FILE = 16 << 20
 _STEP = 40
 """Characters per chunk of a stream."""
 
@@ -78,21 +78,13 @@ class ModelScript(_Closed):
 def load_script(path: Path) -> ModelScript:
     """
     Raises:
-        InputError: the file cannot be read; a ContractError with all problems if it is invalid.
+        ContractError: the file cannot be read or is invalid; lists all problems with their lines.
     """
-    try:
-        if path.stat().st_size > MAX_FILE:
-            raise InputError(f"model script {path} is larger than {MAX_FILE} bytes")
-        data = load_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"cannot read model script {path}: {error}") from None
-    try:
-        return ModelScript.model_validate(data)
-    except ValidationError as error:
-        problems = tuple(
-            f"{path}: {'.'.join(map(str, problem['loc'])) or 'file'}: {problem['msg']}" for problem in error.errors()
-        )
-        raise ContractError(f"invalid model script {path}", problems=problems) from None
+    document = read_document(path)
+    validated = validate_document(document, ModelScript)
+    if validated.problems or validated.model is None:
+        raise InvalidFileError(document.file, validated.problems)
+    return validated.model
 
 
 class ScriptedUpstream:
