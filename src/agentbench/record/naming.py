@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from datetime import datetime
 from pathlib import Path
@@ -50,11 +51,29 @@ def _safe(text: str) -> str:
     return name or "none"
 
 
-def new_run_folder(out: Path, name: str) -> Path:
-    """Create a new folder. If two runs start in the same second, the later one gets a number."""
+def require_writable(out: Path) -> None:
+    """Check that a run directory can be created in a folder, or in one that will be created; creates nothing.
+
+    Raises:
+        InputError: it cannot.
+    """
+    _refuse_run_directory(out)
+    existing = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        reason = "not writable" if existing.is_dir() else "not a folder"
+        msg = f"cannot create a run directory in {out}: {existing} is {reason}"
+        raise InputError(msg, remedy="pass another folder with --out")
+
+
+def _refuse_run_directory(out: Path) -> None:
     if (out / RUN_JSON).exists():
         msg = f"--out {out} is a run directory"
         raise InputError(msg, remedy="pass the folder that contains run directories, or resume this run with --resume")
+
+
+def new_run_folder(out: Path, name: str) -> Path:
+    """Create a new folder. If two runs start in the same second, the later one gets a number."""
+    _refuse_run_directory(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
         for number in range(1, 1000):
