@@ -6,7 +6,7 @@ import click
 import pytest
 
 from agentbench.cli.main import root
-from agentbench.core.errors import InputError
+from agentbench.core.errors import ContractError
 
 pytestmark = pytest.mark.component
 
@@ -50,8 +50,9 @@ def test_repeated_option_is_refused_on_every_command() -> None:
 
 def test_flags_and_repeatable_options_may_be_repeated() -> None:
     """The command gets as far as its input."""
-    with pytest.raises(InputError, match="--task a"):
+    with pytest.raises(ContractError) as caught:
         root.main(["run", "--suite=demo", "--json", "--json", "--task=a", "--task=b"], standalone_mode=False)
+    assert [problem[:8] for problem in caught.value.problems] == ["--task a", "--task b"]
 
 
 def test_contradicting_flags_are_refused() -> None:

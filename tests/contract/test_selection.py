@@ -10,7 +10,7 @@ import pytest
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.selection import FailedTasks, Selection
 from agentbench.contract.suite import load_suite
-from agentbench.core.errors import InputError
+from agentbench.core.errors import ContractError, InputError
 from tests.execution.tasks import make_task
 
 STRATA = {
@@ -68,6 +68,17 @@ def test_empty_selection_is_refused(
         ids(selection, tasks)
     assert message in caught.value.message
     assert remedy in str(caught.value.remedy)
+
+
+def test_all_problems_of_a_selection_are_listed(tasks: Sequence[LoadedTask]) -> None:
+    selection = Selection(("plian", "gone"), (("knd", "bugfix"), ("kind", "docs")))
+    with pytest.raises(ContractError) as caught:
+        ids(selection, tasks)
+    assert caught.value.message == "4 problems"
+    for option, problem in zip(
+        ("--task plian", "--task gone", "--stratum knd", "--stratum kind=docs"), caught.value.problems, strict=True
+    ):
+        assert problem.startswith(option)
 
 
 def test_record_of_a_selection_states_its_share(tasks: Sequence[LoadedTask], tmp_path: Path) -> None:

@@ -52,6 +52,11 @@ def test_unknown_command_suggests_the_nearest(ab: Ab) -> None:
         ("--agent", "noop", "--variant", "baseline"),
         ("--agent", "scripted", "--script", "nowhere.yaml"),
         ("--agent", "scripted", "--script", "task/task.yaml"),
+        ("--agent", "noop", "--script", "task/task.yaml"),
+        ("--agent", "llm_v0", "--model", "scripted:task"),
+        ("--agent", "noop", "--temperature", "9"),
+        ("--agent", "noop", "--temperature", "nan"),
+        ("--agent", "noop", "--model-patience", "nan"),
         ("--agent", "noop", "--model", "openaii:gpt"),
         ("--agent", "noop", "--model", "m@127.0.0.1:8000/v1"),
         ("--agent", "noop", "--prices", "task/task.yaml"),
@@ -89,6 +94,34 @@ def test_all_mistakes_are_listed(ab: Ab, tmp_path: Path) -> None:
         "b has no command",
     ):
         assert problem in variants.stderr, variants.stderr
+    (tmp_path / "script.yaml").write_text("steps: [{runn: {command: ls}}]\n")
+    (tmp_path / "prices.csv").write_text("action_type,unit,unit_price\nllm,call,1\n")
+    models = ("--model", "openaii:x", "--judge-model", "foo:x", "--prices", tmp_path / "prices.csv")
+    for dry in ((), ("--dry-run",)):
+        several = ab(*run, "--agent", "scripted", "--script", tmp_path / "script.yaml", *models, *dry)
+        assert several.code == 2
+        for problem in (
+            "error: 4 problems, nothing was started",
+            "script.yaml:1: steps[0].runn: unknown tool",
+            "prices.csv:2: action_type: expected one of",
+            "--model openaii:x: unknown provider",
+            "--judge-model foo:x: unknown provider",
+        ):
+            assert problem in several.stderr, several.stderr
+
+
+def test_dry_run_refuses_a_folder_that_the_run_cannot_write(ab: Ab, task: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    for out, reason in (
+        ("file/runs", "file is not a folder"),
+        ("run", "run directory"),
+    ):
+        ran = ab("run-task", "--task", task, "--agent", "noop", "--dry-run", "--out", out)
+        assert (ran.code, reason in ran.stderr) == (2, True), ran.stderr
+    assert ab("run-task", "--task", task, "--agent", "noop", "--dry-run", "--out", "new/runs").code == 0
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.req("C-04a")

@@ -236,8 +236,17 @@ def test_model_script_lists_all_its_problems(ab: Ab, task: Path, tmp_path: Path)
     path.write_text("answers: [{txt: hello}, {tool_calls: [{arguments: {}}]}]\n")
     refused = with_model(ab, task, f"scripted:{path}")
     assert refused.code == 2
-    assert "answers.0.txt" in refused.stderr
-    assert "answers.1.tool_calls.0.name" in refused.stderr
+    assert "bad.yaml:1: answers[0].txt: unknown key (did you mean `text`?)" in refused.stderr
+    assert "bad.yaml:1: answers[1].tool_calls[0].name: missing" in refused.stderr
+
+
+def test_run_without_recorded_answers_is_refused(ab: Ab, task: Path, tmp_path: Path) -> None:
+    recorded = ab.run_task(task, "--agent", "noop").json["run_dir"]
+    runs = len(list((tmp_path / "artifacts" / "runs").iterdir()))
+    refused = with_model(ab, task, f"recorded:{recorded}")
+    assert refused.code == 2
+    assert "no recorded answers for task" in refused.stderr
+    assert len(list((tmp_path / "artifacts" / "runs").iterdir())) == runs
 
 
 @pytest.mark.req("T-04b", "E-12")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.core.errors import InputError
+from agentbench.core.errors import ContractError, InputError
 from agentbench.execution import predictions as grading
 from agentbench.execution.predictions import (
     Prediction,
@@ -110,6 +110,15 @@ def test_bad_entry_is_reported_with_its_place(tmp_path: Path, text: str | bytes,
     with pytest.raises(InputError) as refused:
         read_predictions(written(tmp_path, text))
     assert f"preds.jsonl{expected}" in refused.value.message
+
+
+def test_all_bad_predictions_are_listed(tmp_path: Path) -> None:
+    text = f'{line("a")}\n{{oops\n{{"instance_id": 3}}\n{line("b")}\n'
+    with pytest.raises(ContractError) as refused:
+        read_predictions(written(tmp_path, text))
+    assert refused.value.message == "2 problems, nothing was started"
+    assert "preds.jsonl:2: not JSON" in refused.value.problems[0]
+    assert "preds.jsonl:3: instance_id: expected a task id" in refused.value.problems[1]
 
 
 def test_oversized_predictions_are_rejected_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,6 +119,16 @@ def test_retry_repeats_invalid_attempts_in_place_and_failed_ones_in_a_new_run(ab
     assert "--invalid would repeat 1, --failed would repeat 1" in nothing.stderr
 
 
+def test_run_without_records_is_not_called_passed(ab: Ab, suite: Path) -> None:
+    made = ab("run", "--suite", "tiny", "--agent", "noop", "--json")
+    (Path(made.json["run_dir"]) / "attempts.jsonl").unlink()
+    retried = ab("retry", "latest", "--failed")
+    assert (retried.code, "it has no finished attempts" in retried.stderr) == (2, True)
+    selected = ab("run", "--failed-of", "latest", "--agent", "noop")
+    assert (selected.code, "has no results: attempts.jsonl lacks" in selected.stderr) == (2, True)
+    assert "passed" not in retried.stderr + selected.stderr
+
+
 @pytest.mark.parametrize(
     "kind, repeated",
     [

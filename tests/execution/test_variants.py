@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.core.errors import InputError
+from agentbench.core.errors import ContractError
 from agentbench.execution.variant_file import load_variant
 from tests.execution.conftest import Ab
 from tests.execution.tasks import make_suite
@@ -54,14 +54,18 @@ def test_two_versions_of_a_program_are_compared_by_name(ab: Ab, tmp_path: Path) 
         ("{name: x, agent: noop, command: solve}", "got agent, command"),
         ("{name: x, command: solve, cli: aider}", "got command, cli"),
         ("{name: x, agent: noop, env: {A: b}}", "env: only for a program"),
-        ("{name: x, command: solve, env: {A-B: c}}", "env: invalid name 'A-B'"),
+        ("{name: x, command: solve, env: {A-B: c}}", "env.A-B: expected the name of an environment variable"),
+        ("{name: x, agent: llm_v0, model: {temperature: 9}}", "model.temperature: expected at most 2; got 9"),
+        ("{name: x, agent: llm_v0, model: {max_tokens: 0}}", "model.max_tokens: expected more than 0; got 0"),
+        ("{name: x, agent: noop, limits: {max_steps: -4}}", "limits.max_steps: expected at least 1; got -4"),
     ],
 )
 def test_contradictory_variants_are_refused(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "x.yaml").write_text(text)
-    with pytest.raises(InputError, match="variant file") as caught:
+    with pytest.raises(ContractError, match="1 problem") as caught:
         load_variant("x", tmp_path)
-    assert problem in caught.value.message
+    assert f"{tmp_path / 'x.yaml'}:1: " in caught.value.problems[0]
+    assert problem in caught.value.problems[0]
 
 
 def test_files_are_relative_to_the_variant(tmp_path: Path) -> None:
@@ -83,6 +87,11 @@ def test_variant_of_another_tool_has_files_and_environment(tmp_path: Path, agent
         (("--variant", "a", "--variant", "a"), "two variants have the same name"),
         (("--variant", "empty"), "variant empty has no command"),
         (("--agent", "noop", "--name", "a/b"), "--name: expected"),
+        (("--variant", "unknown"), "variant unknown: unknown agent 'noob' (did you mean `noop`?)"),
+        (("--variant", "prompt"), "variant prompt: unknown prompt 'sytem_v1'"),
+        (("--variant", "tokens"), "variant tokens: options.context_tokens: expected a number of tokens, got 'many'"),
+        (("--variant", "option"), "variant option: unknown option 'contxt_tokens' of agent 'context_packer'"),
+        (("--variant", "provider"), "variant provider: model openaii:x: unknown provider 'openaii'"),
     ],
 )
 def test_bad_names_and_missing_commands_end_before_anything_runs(
@@ -91,9 +100,20 @@ def test_bad_names_and_missing_commands_end_before_anything_runs(
     make_suite(tmp_path / "tasks", "one")
     variants = tmp_path / "configs" / "variants"
     variants.mkdir(parents=True)
-    for name, agent in (("a", "noop"), ("b", "noop"), ("empty", "command")):
-        (variants / f"{name}.yaml").write_text(f"{{name: {name}, agent: {agent}}}")
-    ran = ab("run", "--suite", "tiny", *options)
-    assert ran.code == 2
-    assert message in ran.stderr
+    (tmp_path / "script.yaml").write_text("answers: [{text: done}]")
+    for name, keys in {
+        "a": "agent: noop",
+        "b": "agent: noop",
+        "empty": "agent: command",
+        "unknown": "agent: noob",
+        "prompt": "agent: llm_v0, prompt: sytem_v1, model: {name: 'scripted:script.yaml'}",
+        "tokens": "agent: context_packer, options: {context_tokens: many}, model: {name: 'scripted:script.yaml'}",
+        "option": "agent: context_packer, options: {contxt_tokens: '9'}, model: {name: 'scripted:script.yaml'}",
+        "provider": "agent: llm_v0, model: {name: 'openaii:x'}",
+    }.items():
+        (variants / f"{name}.yaml").write_text(f"{{name: {name}, {keys}}}")
+    for dry in ((), ("--dry-run",)):
+        ran = ab("run", "--suite", "tiny", *options, *dry)
+        assert ran.code == 2
+        assert message in ran.stderr
     assert not (tmp_path / "artifacts").exists()

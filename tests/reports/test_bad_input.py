@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agentbench.cli.report import command
-from agentbench.core.errors import AgentBenchError, InputError
+from agentbench.core.errors import AgentBenchError, ContractError, InputError
 from agentbench.reports.html import page
 from agentbench.reports.record_rows import read_rows
 from agentbench.reports.sources import open_run
@@ -60,6 +60,17 @@ def test_impossible_comparisons_state_the_reason(tmp_path: Path) -> None:
     results.write_text("task,method,repeat,outcome\na,one,1,pass\n")
     assert "both sides are the same results" in error_of("paired", results, f"{results}#one").message
     assert "only invalid attempts" in error_of("paired", "--run-a", full, "--run-b", invalid).message
+
+
+@pytest.mark.parametrize("command", ["paired", "compare"])
+def test_problems_of_all_sides_are_listed(tmp_path: Path, command: str) -> None:
+    results = tmp_path / "results.csv"
+    results.write_text("task,method,repeat,outcome\na,one,x,pass\nb,one,1,maybe\n")
+    error = error_of(command, tmp_path / "missing.csv", results)
+    assert isinstance(error, ContractError)
+    assert error.message == "3 problems"
+    assert "missing.csv does not exist" in error.problems[0]
+    assert [problem.startswith(f"{results}:{line}: ") for line, problem in zip((2, 3), error.problems[1:], strict=True)]
 
 
 @pytest.mark.req("A-02", "A-04")

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agentbench.cli.rescore import command
-from agentbench.core.errors import InputError
+from agentbench.core.errors import ContractError, InputError
 from agentbench.core.reasons import Outcome, TerminationCode
 from tests.record.samples import SampleAttempt, attempt, new_run, whole_run
 
@@ -88,17 +88,25 @@ def test_every_format_is_labelled(run: Path, tmp_path: Path) -> None:
         ("--weights", "{minimal: 0.5, trace: 0.6, maintainability: 0.1}", "sum to 1"),
         ("--weights", "{minimal: yes, trace: 0, maintainability: 0}", "expected a number"),
         ("--weights", "[1]", "expected a mapping"),
-        ("--caps", "{steps: 3}", "got steps"),
+        ("--caps", "{steps: 3}", "x.yaml:1: steps: unknown key"),
         ("--caps", "{usd: -1}", "expected a number"),
         ("--caps", "{usd: .inf}", "expected a number"),
         ("--caps", "{}", "expected some of"),
-        ("--caps", "{a: [", "not valid YAML"),
+        ("--caps", "{a: [", "invalid YAML"),
+        ("--caps", "usd: -1\ntokns: 3\n", "x.yaml:2: tokns: unknown key (did you mean `tokens`?)"),
     ],
 )
 def test_invalid_assumption_file_is_rejected(run: Path, tmp_path: Path, option: str, text: str, message: str) -> None:
     result = rescore(run, option, write(tmp_path / "x.yaml", text))
-    assert isinstance(result.exception, InputError)
-    assert message in result.exception.message
+    assert isinstance(result.exception, ContractError)
+    assert message in "\n".join(result.exception.problems)
+
+
+def test_problems_of_both_assumption_files_are_listed(run: Path, tmp_path: Path) -> None:
+    caps, weights = write(tmp_path / "c.yaml", "usd: -1\ntokns: 3\n"), write(tmp_path / "w.yaml", "minimal: x\n")
+    error = rescore(run, "--caps", caps, "--weights", weights).exception
+    assert isinstance(error, ContractError)
+    assert len(error.problems) == 3
 
 
 def test_missing_assumption_or_trace_is_rejected(run: Path, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from agentbench.agents import command, llm_v0, noop, reference, scripted
@@ -14,6 +15,7 @@ from agentbench.agents.cli.profiles import PROFILES
 from agentbench.contract.problem import did_you_mean
 from agentbench.contract.schema import Task
 from agentbench.core.errors import InputError
+from agentbench.models.protocol import Message, Reply, ToolSpec
 from agentbench.plugins.extensions import Extensions
 from agentbench.plugins.kinds import Kind
 
@@ -29,6 +31,8 @@ AGENTS: Mapping[str, AgentFactory] = {
 }
 NEED_MODEL = frozenset({"llm_v0", "context_packer", "subagents"})
 """Agents that need a model, besides all third-party programs."""
+OPTIONS: Mapping[str, tuple[str, ...]] = {"context_packer": ("context_tokens",), "scripted": ("script",)}
+"""Options of the bundled agents in variants."""
 ALIASES: Mapping[str, str] = {"no-op": "noop", "oracle": "reference"}
 OTHER_AGENTS: Extensions[AgentFactory] = Extensions(Kind.AGENT, frozenset({*AGENTS, *ALIASES}))
 
@@ -52,6 +56,22 @@ def make_agent(name: str, setup: AgentSetup) -> Agent:
     return _factory(name)(setup)
 
 
+class UnusedModel:
+    """Stands in for the model of an agent that is created only to check its settings."""
+
+    name = "unused"
+
+    def complete(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), *, max_tokens: int | None = None
+    ) -> Reply:
+        raise NotImplementedError
+
+
+def needs_model(name: str) -> bool:
+    """Return whether a bundled agent asks a model in every attempt."""
+    return canonical_name(name) in NEED_MODEL
+
+
 def require_agent(name: str, *, has_model: bool) -> None:
     """Check that an agent exists and has the model it needs.
 
@@ -64,14 +84,23 @@ def require_agent(name: str, *, has_model: bool) -> None:
 
 
 def require_setup(name: str, setup: AgentSetup) -> None:
-    """Check that a bundled agent without a model has the files and options it needs.
+    """Check that a bundled agent has the files, the prompt and the options it needs.
 
     Raises:
-        InputError: a script, a command, a folder or the task's reference is missing or invalid.
+        InputError: a script, a command, a folder or the task's reference is missing or invalid, or a prompt or an option
+            is unknown.
     """
     name = canonical_name(name)
+    if name in AGENTS:
+        known = OPTIONS.get(name, ())
+        for option in setup.options:
+            if option not in known:
+                msg = f"unknown option '{option}' of agent '{name}'{did_you_mean(option, known)}"
+                raise InputError(msg, remedy=f"options of '{name}': {', '.join(known) or 'none'}")
     if name in {"scripted", "command", "reference"}:
         AGENTS[name](setup)
+    elif name in NEED_MODEL:
+        AGENTS[name](replace(setup, model=UnusedModel()))
     command.agent_mounts(setup)
 
 

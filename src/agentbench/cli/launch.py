@@ -20,10 +20,9 @@ from agentbench.cli.stopping import running_rule
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
 from agentbench.execution.config import CliChoices
-from agentbench.execution.executor import open_executor
-from agentbench.execution.open_study import check_study, planned_meta, resume_study, start_study
+from agentbench.execution.open_study import check_study, plan_study, planned_meta, resume_study, start_study
 from agentbench.execution.plan import PlanRow
-from agentbench.execution.request import RunRequest, plan_attempts, require_agents
+from agentbench.execution.request import RunRequest
 from agentbench.execution.study import Again, Study, StudyResult
 from agentbench.record.run_directory import RunDirectory
 
@@ -79,9 +78,7 @@ def run_or_estimate(tasks: Sequence[LoadedTask], request: RunRequest, options: R
 
     as_json = options["as_json"]
     conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
-    open_executor(request.executor_options)  # rejects an unknown executor, also for a dry run
-    rows = plan_attempts(tasks, request)
-    require_agents(rows)
+    rows = plan_study(tasks, request, Progress(quiet=as_json))
     signing = run_signing(options)
     if options["dry_run"]:
         check_study(rows, request, Progress(quiet=as_json))

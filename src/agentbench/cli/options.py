@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
@@ -97,10 +97,10 @@ def given_path(run: Path) -> Path:
 
 
 class Amount(click.FloatRange):
-    """A finite number from 0, or with `positive` above 0."""
+    """A finite number from 0, or with `positive` above 0, up to `most`."""
 
-    def __init__(self, *, positive: bool = False) -> None:
-        super().__init__(0, min_open=positive)
+    def __init__(self, *, positive: bool = False, most: float | None = None) -> None:
+        super().__init__(0, most, min_open=positive)
 
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
@@ -225,10 +225,10 @@ run_options = stack(
         "--model",
         help="PROVIDER:NAME, NAME@http://host/v1, scripted:FILE or recorded:RUN.",
     ),
-    click.option("--temperature", type=float, help="Temperature of the model."),
+    click.option("--temperature", type=Amount(most=2), help="Temperature of the model."),
     click.option(
         "--model-patience",
-        type=click.FloatRange(0, 86_400),
+        type=Amount(most=86_400),
         default=600.0,
         show_default=True,
         metavar="SEC",
@@ -348,10 +348,9 @@ def cli_choices(options: RunOptions) -> CliChoices:
         InputError: options contradict each other.
     """
     from agentbench.core.errors import InputError
+    from agentbench.core.problems import Problems
     from agentbench.execution.config import CliChoices
 
-    if options["name"] is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", options["name"]):
-        raise InputError("--name: expected up to 60 letters, digits, dots, dashes and underscores")
     choices = CliChoices(
         name=options["name"],
         agent=options["agent"],
@@ -363,13 +362,25 @@ def cli_choices(options: RunOptions) -> CliChoices:
         script=options["script"] and options["script"].absolute(),
         evidence=options["evidence"],
     )
-    if choices.agent == "command" and not choices.agent_command:
-        raise InputError("--agent command needs --agent-command")
-    if choices.agent_command and choices.agent not in {None, "command"}:
-        raise InputError(f"--agent-command needs --agent command, got --agent {choices.agent}")
-    if choices.agent_files and not choices.agent_files.is_dir():
-        raise InputError(f"--agent-files {choices.agent_files} is not a folder")
+    problems = Problems()
+    for mistake in _contradictions(choices):
+        problems.add(InputError(mistake))
+    problems.raise_all()
     return choices
+
+
+def _contradictions(choices: CliChoices) -> Iterator[str]:
+    agent = choices.agent
+    if choices.name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", choices.name):
+        yield "--name: expected up to 60 letters, digits, dots, dashes and underscores"
+    if agent == "command" and not choices.agent_command:
+        yield "--agent command needs --agent-command"
+    if choices.agent_command and agent not in {None, "command"}:
+        yield f"--agent-command needs --agent command, got --agent {agent}"
+    if choices.script and agent not in {None, "scripted"}:
+        yield f"--script needs --agent scripted, got --agent {agent}"
+    if choices.agent_files and not choices.agent_files.is_dir():
+        yield f"--agent-files {choices.agent_files} is not a folder"
 
 
 def store_options(options: EvidenceOptions, out: Path) -> StoreOptions:

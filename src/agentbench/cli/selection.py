@@ -138,9 +138,11 @@ def _failed_tasks(run: Path) -> FailedTasks:
     """Read the tasks with an attempt that counts in the contract rate and did not pass."""
     from agentbench.contract.selection import FailedTasks
     from agentbench.reports.record_rows import trial_of
-    from agentbench.reports.sources import open_run
+    from agentbench.reports.sources import no_results, open_run
     from agentbench.statistics.trials import Rate
 
     opened = open_run(run)
+    if not opened.rows:
+        raise no_results(str(run), opened)
     failed = frozenset(row.task for row in opened.rows if trial_of(row).value(Rate.CONTRACT) == 0)
     return FailedTasks(opened.run_id, opened.path.name, failed)

@@ -10,6 +10,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.problem import did_you_mean
 from agentbench.contract.schema import Strata
 from agentbench.core.errors import InputError
+from agentbench.core.problems import Problems
 from agentbench.core.text import printable
 
 MAX_SHOWN = 20
@@ -47,11 +48,13 @@ class Selection:
             InputError: a pattern or a stratum matches no task, or nothing is selected.
         """
         ids = [task.id for task in tasks]
+        problems = Problems()
         for pattern in self.patterns:
             if not any(fnmatchcase(task_id, pattern) for task_id in ids):
                 msg = f"--task {printable(pattern)} matches no task of {where}{did_you_mean(pattern, ids)}"
-                raise InputError(msg, remedy=f"available: {_listed(ids)}")
-        wanted = self._wanted_strata(tasks, where)
+                problems.add(InputError(msg, remedy=f"available: {_listed(ids)}"))
+        wanted = self._wanted_strata(tasks, where, problems)
+        problems.raise_all("")
         chosen = [
             task
             for task in tasks
@@ -66,21 +69,18 @@ class Selection:
             raise InputError(f"no task of {where} matches {self}", remedy=f"available: {_listed(ids)}")
         return tuple(chosen[: self.limit])
 
-    def _wanted_strata(self, tasks: Sequence[LoadedTask], where: str) -> dict[str, set[str]]:
-        """Group the values by name.
-
-        Raises:
-            InputError: a name does not exist, or no task has the value.
-        """
+    def _wanted_strata(self, tasks: Sequence[LoadedTask], where: str, problems: Problems) -> dict[str, set[str]]:
+        """Group the values by name. A name that does not exist, or a value that no task has, is added to `problems`."""
         wanted: dict[str, set[str]] = {}
         for name, value in self.strata:
             if name not in Strata.model_fields:
                 msg = f"--stratum {printable(name)}: unknown stratum{did_you_mean(name, Strata.model_fields)}"
-                raise InputError(msg, remedy=f"strata: {', '.join(Strata.model_fields)}")
+                problems.add(InputError(msg, remedy=f"strata: {', '.join(Strata.model_fields)}"))
+                continue
             values = sorted({strata_of(task)[name] for task in tasks if name in strata_of(task)})
             if value not in values:
                 msg = f"--stratum {name}={printable(value)} matches no task of {where}{did_you_mean(value, values)}"
-                raise InputError(msg, remedy=f"values of {name}: {_listed(values) or 'none'}")
+                problems.add(InputError(msg, remedy=f"values of {name}: {_listed(values) or 'none'}"))
             wanted.setdefault(name, set()).add(value)
         return wanted
 

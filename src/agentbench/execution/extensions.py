@@ -8,10 +8,10 @@ from typing import Any, Protocol, TypeAlias
 
 from agentbench.contract.parsers import OTHER_PARSERS
 from agentbench.core.errors import InputError
+from agentbench.core.problems import Problems
 from agentbench.execution.attempt.monitors import OTHER_MONITORS
 from agentbench.execution.executor_function import OTHER_EXECUTORS
 from agentbench.execution.plan import PlanRow
-from agentbench.execution.problems import Problems
 from agentbench.plugins.extensions import Extensions, Used
 from agentbench.sandbox.registry import OTHER_SANDBOXES
 

@@ -22,10 +22,10 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Identities
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError, Interrupted, SandboxUnavailable, WorkspaceError
+from agentbench.core.problems import Problems
 from agentbench.execution.environment_facts import EnvironmentFacts, read_environment_facts
 from agentbench.execution.known_packages import cached_packages
 from agentbench.execution.models import Models
-from agentbench.execution.problems import Problems
 from agentbench.execution.task_bundle import pack_repository
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.sandbox.protocol import (

@@ -80,7 +80,11 @@ class Models:
         if choice is None:
             return
         if choice.source == "recorded":
-            _recording(Path(choice.name), row)
+            from agentbench.agents.registry import needs_model  # noqa: PLC0415 - slow import
+
+            if not _recording(Path(choice.name), row).exchanges and needs_model(row.configuration.agent):
+                msg = f"{choice.option} recorded:{choice.name}: no recorded answers for task {row.task.id}, repeat {row.repeat}"
+                raise InputError(msg, remedy="name a run whose attempts asked a model")
         else:
             self.factory.check(choice)
 
@@ -187,8 +191,11 @@ class Models:
 
     def agent_choice(self, row: PlanRow) -> ModelChoice | None:
         """Return the model of the agent, or None if its configuration names none."""
-        text = row.configuration.value("model")
-        return None if text is None else self.choose(str(text), row)
+        setting = row.configuration.settings.get("model")
+        if setting is None or setting.value is None:
+            return None
+        option = f"variant {row.configuration.variant}: model" if setting.origin == "variant" else "--model"
+        return self.choose(str(setting.value), row, option)
 
 
 def recorded_folder(run: Path, row: PlanRow) -> Path | None:

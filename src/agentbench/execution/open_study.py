@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.core.ids import new_ulid
+from agentbench.core.problems import Problems
 from agentbench.execution.config import Configuration
 from agentbench.execution.evidence import (
     PASSPHRASE,
@@ -28,8 +30,7 @@ from agentbench.execution.job import Observer
 from agentbench.execution.lab import Lab, declared_secrets
 from agentbench.execution.models import Models, read_prices
 from agentbench.execution.plan import PlanRow
-from agentbench.execution.problems import Problems
-from agentbench.execution.request import RunRequest, plan_attempts
+from agentbench.execution.request import RunRequest, collect_attempts, plan_attempts, require_agents
 from agentbench.execution.resumed_rows import rows_of
 from agentbench.execution.stopping import Stopping
 from agentbench.execution.study import Again, Study, remaining_rows
@@ -37,6 +38,7 @@ from agentbench.execution.version import harness_version
 from agentbench.models.keys import preset_key_names
 from agentbench.models.ledger import Caps, Ledger
 from agentbench.policy.prices import MICRO
+from agentbench.record.naming import require_writable
 from agentbench.record.run_directory import RunDirectory, study_runs
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.redaction import Redactor
@@ -45,6 +47,27 @@ if TYPE_CHECKING:
     from agentbench.execution.attempt.judge import JudgeChoice
 
 HIGHER_CAP = "resume with a higher --total-usd or --task-usd"
+
+
+def plan_study(tasks: Sequence[LoadedTask], request: RunRequest, observer: Observer) -> tuple[PlanRow, ...]:
+    """List every attempt that the request asks for, in the order in which they start.
+
+    If there is a mistake, its models are checked too, so that one message lists every mistake. Otherwise `start_study`
+    and `check_study` check them.
+
+    Raises:
+        InputError: the request has mistakes.
+    """
+    problems = Problems()
+    problems.collect(partial(open_executor, request.executor_options))
+    problems.collect(partial(read_prices, Path(request.prices) if request.prices else None))
+    rows = collect_attempts(tasks, request, problems)
+    problems.collect(partial(require_agents, rows))
+    if problems:
+        with _open_lab(replace(request, prices=None), tasks, observer) as lab:
+            _collect_model_problems(lab, rows, problems)
+    problems.raise_all()
+    return rows
 
 
 @contextmanager
@@ -301,10 +324,7 @@ def _check_requirements(
     require_extensions(rows, lab)
     problems = Problems()
     problems.collect(partial(executor.require, lab, rows, observer))
-    for row in rows:
-        problems.collect(partial(lab.models.require, row))
-        if lab.judge is not None:
-            problems.collect(partial(lab.judge.require, row, lab.models))
+    _collect_model_problems(lab, rows, problems)
     problems.raise_all()
     _warn_about_ignored_images(lab, tasks, observer)
     if not install:
@@ -318,6 +338,13 @@ def _check_requirements(
         lab.program(agent, row.task, partial(observer.installing, agent))
 
 
+def _collect_model_problems(lab: Lab, rows: Iterable[PlanRow], problems: Problems) -> None:
+    for row in rows:
+        problems.collect(partial(lab.models.require, row))
+        if lab.judge is not None:
+            problems.collect(partial(lab.judge.require, row, lab.models))
+
+
 def check_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer) -> None:
     """Check what `start_study` checks, without installing programs or asking models.
 
@@ -325,6 +352,7 @@ def check_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer
         InputError, SandboxUnavailable: the attempts cannot run here.
     """
     tasks = list({row.task.id: row.task for row in rows}.values())
+    require_writable(request.out)
     executor = open_executor(request.executor_options)
     with _open_lab(request, tasks, observer) as lab, closing(executor):
         _check_requirements(executor, lab, rows, observer, preflight=False, install=False)

@@ -9,6 +9,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +18,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.problem import nearest
 from agentbench.core.command import MIB
 from agentbench.core.errors import InputError
+from agentbench.core.problems import Problems
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.core.unique_keys import DuplicateKeyError, key_lines, unique_members
 from agentbench.execution.config import Configuration, Setting
@@ -30,7 +33,7 @@ MAX_DOCUMENT_BYTES = 256 * MIB
 _BOM = b"\xef\xbb\xbf"
 
 _Item = tuple[str, str | None, object]
-"""The place of an entry in its file, its key if the file is keyed by id, and its value."""
+"""The place of an entry in its file, its key if the file is keyed by id, and its value, or the error of its line."""
 
 
 class _DuplicateKey(InputError):
@@ -71,10 +74,13 @@ def read_predictions(path: Path) -> list[Prediction]:
             if size > MAX_PREDICTIONS_BYTES:
                 msg = f"predictions {path}: {size} bytes, the limit is {MAX_PREDICTIONS_BYTES}"
                 raise InputError(msg, remedy="split the predictions into several files")
-            return [
-                replace(_prediction(value, f"{path}:{place}", key), place=f"{path}:{place}")
+            problems = Problems()
+            read = [
+                problems.collect(partial(_prediction, value, f"{path}:{place}", key))
                 for place, key, value in _items(path, stream)
             ]
+            problems.raise_all()
+            return [prediction for prediction in read if prediction is not None]
     except OSError as error:
         raise InputError(f"cannot read predictions {path}: {error.strerror or error}") from None
 
@@ -108,8 +114,11 @@ def _items(path: Path, stream: BinaryIO) -> Iterator[_Item]:
         yield from _entries(value)
         return
     yield str(number), None, value
-    yield str(second[0]), None, _json(path, *second)
-    yield from ((str(number), None, _json(path, number, line)) for number, line in lines)
+    for number, line in chain((second,), lines):
+        try:
+            yield str(number), None, _json(path, number, line)
+        except InputError as error:
+            yield str(number), None, error
 
 
 def _lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -173,6 +182,12 @@ def _refuse_two_ids(path: Path, number: int, data: bytes, document: object) -> N
 
 
 def _prediction(value: object, place: str, key: str | None) -> Prediction:
+    if isinstance(value, InputError):
+        raise value
+    return replace(_entry(value, place, key), place=place)
+
+
+def _entry(value: object, place: str, key: str | None) -> Prediction:
     if isinstance(value, str) and key is not None:
         return _sized(key, value.encode("utf-8", "surrogatepass"), "patch")
     if not isinstance(value, dict):

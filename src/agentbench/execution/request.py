@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.suite import find_tasks, load_suite
 from agentbench.core.errors import InputError
+from agentbench.core.problems import Problems
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.core.text import shell_quoted
-from agentbench.execution.config import CliChoices, resolve
+from agentbench.execution.config import CliChoices, Configuration, resolve
 from agentbench.execution.evidence import NO_STORE, StoreOptions
 from agentbench.execution.executor_options import ExecutorOptions
 from agentbench.execution.plan import PlanRow, make_plan
-from agentbench.execution.problems import Problems
 from agentbench.policy.prices import MICRO
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.run_state import is_imported
@@ -139,20 +139,28 @@ def plan_attempts(tasks: Sequence[LoadedTask], request: RunRequest) -> tuple[Pla
     Raises:
         InputError: unknown variant, or both variants and an agent.
     """
+    problems = Problems()
+    rows = collect_attempts(tasks, request, problems)
+    problems.raise_all()
+    return rows
+
+
+def collect_attempts(tasks: Sequence[LoadedTask], request: RunRequest, problems: Problems) -> tuple[PlanRow, ...]:
+    """List the attempts of `plan_attempts`, but add mistakes to `problems` and leave out the variants that have one."""
     if request.variants and request.choices.agent:
         msg = "--variant and --agent cannot be combined: a variant names its own agent"
-        raise InputError(msg, remedy="give either --variant or --agent")
+        problems.add(InputError(msg, remedy="give either --variant or --agent"))
     if request.choices.name and len(request.variants) > 1:
-        raise InputError("--name names one method; several variants have names of their own")
-    variants: list[VariantFile | None] = []
-    problems = Problems()
-    for name in request.variants:
-        problems.collect(lambda name=name: variants.append(_usable_variant(name, request)))  # type: ignore[misc]
-    problems.raise_all()
-    names = [variant.name for variant in variants if variant]
+        problems.add(InputError("--name names one method; several variants have names of their own"))
+    loaded = [problems.collect(partial(_usable_variant, name, request)) for name in request.variants]
+    variants = [variant for variant in loaded if variant is not None]
+    names = [variant.name for variant in variants]
     if len(set(names)) < len(names):
-        raise InputError(f"two variants have the same name: {', '.join(names)}", remedy="change `name` in one of them")
-    plan = [(task, [resolve(task, variant, request.choices) for variant in variants or [None]]) for task in tasks]
+        msg = f"two variants have the same name: {', '.join(names)}"
+        problems.add(InputError(msg, remedy="change `name` in one of them"))
+        return ()
+    methods = variants if request.variants else [None]
+    plan = [(task, [resolve(task, variant, request.choices) for variant in methods]) for task in tasks]
     return make_plan(plan, repeats=request.repeats, seed=request.seed)
 
 
@@ -182,10 +190,15 @@ def require_agents(rows: Sequence[PlanRow]) -> None:
 
     problems = Problems()
     for row in {(row.task.id, row.configuration.variant): row for row in rows}.values():
-        agent = row.configuration.agent
-        problems.collect(partial(require_tools, agent, row.task.task))
-        problems.collect(partial(require_turns, agent, len(row.task.task.turns)))
+        agent, place = row.configuration.agent, variant_place(row.configuration, "agent")
+        problems.collect(partial(require_tools, agent, row.task.task), place)
+        problems.collect(partial(require_turns, agent, len(row.task.task.turns)), place)
         has_model = row.configuration.value("model") is not None
-        problems.collect(partial(require_agent, agent, has_model=has_model))
-        problems.collect(partial(require_setup, agent, agent_setup(row)))
+        problems.collect(partial(require_agent, agent, has_model=has_model), place)
+        problems.collect(partial(require_setup, agent, agent_setup(row)), place)
     problems.raise_all()
+
+
+def variant_place(configuration: Configuration, setting: str) -> str:
+    """Return the place of a setting that a variant file gives, for messages; empty if it comes from elsewhere."""
+    return f"variant {configuration.variant}: " if configuration.settings[setting].origin == "variant" else ""

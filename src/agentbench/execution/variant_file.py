@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 import agentbench
 from agentbench.agents.cli.names import is_third_party
-from agentbench.contract.problem import InvalidFileError
+from agentbench.contract.problem import InvalidFileError, KeyProblems
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.yaml_document import read_document
 from agentbench.core.errors import InputError
+from agentbench.models.presets import Sampling
 from agentbench.trace.originals import EvidenceText
 
 
@@ -21,17 +21,14 @@ class _Closed(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-class ModelSettings(_Closed):
+class ModelSettings(Sampling):
     name: str | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
     send_seed: bool | None = None
     """False: requests of a built-in agent do not contain the attempt's seed, for services that reject it."""
 
 
 class VariantLimits(_Closed):
-    max_steps: int | None = None
+    max_steps: int | None = Field(default=None, ge=1)
 
 
 class VariantEvidence(_Closed):
@@ -70,16 +67,18 @@ class VariantFile(_Closed):
         """The agent that this variant runs."""
         return f"cli:{self.cli}" if self.cli else self.agent or "command"
 
-    def problems(self) -> Iterator[str]:
+    def problems(self) -> KeyProblems:
         """Yield how keys contradict each other."""
         given = [name for name in ("agent", "command", "cli") if getattr(self, name) is not None]
         if not given or (len(given) > 1 and not (given == ["agent", "command"] and self.agent == "command")):
-            yield f"expected exactly one of agent, command and cli; got {', '.join(given) or 'none'}"
+            yield (), f"expected exactly one of agent, command and cli; got {', '.join(given) or 'none'}"
         program = self.entrypoint == "command" or is_third_party(self.entrypoint)
-        yield from (f"{name}: only for a program" for name in ("files", "env") if getattr(self, name) and not program)
-        yield from (
-            f"env: invalid name {name!r}" for name in self.env if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
-        )
+        for name in ("files", "env"):
+            if getattr(self, name) and not program:
+                yield (name,), "only for a program"
+        for name in self.env:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                yield ("env", name), "expected the name of an environment variable (letters, digits, underscores)"
 
 
 def bundled_variants() -> Path:
@@ -105,10 +104,11 @@ def load_variant(name: str, folder: Path) -> VariantFile:
         raise InputError(msg, remedy=f"available variants: {known or 'none'}")
     document = read_document(path)
     validated = validate_document(document, VariantFile)
-    variant = validated.model
-    if validated.problems or variant is None:
-        raise InvalidFileError(document.file, list(validated.problems))
-    if problems := "; ".join(variant.problems()):
-        raise InputError(f"variant file {path}: {problems}")
+    variant, problems = validated.model, list(validated.problems)
+    if variant is not None:
+        contradictions = [] if validated.guessed else variant.problems()
+        problems += [document.problem(key, message) for key, message in contradictions]
+    if problems or variant is None:
+        raise InvalidFileError(document.file, problems)
     files = None if variant.files is None else str((path.parent / variant.files).absolute())
     return variant.model_copy(update={"files": files})

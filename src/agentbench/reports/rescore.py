@@ -9,15 +9,16 @@ attempt that the cap stopped.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-import yaml
-
+from agentbench.contract.problem import Problem, did_you_mean
+from agentbench.contract.yaml_document import Document, read_document
 from agentbench.core.canonical import Json
-from agentbench.core.errors import InputError, RecordError
+from agentbench.core.errors import ContractError, InputError, RecordError
+from agentbench.core.problems import Problems
 from agentbench.core.reasons import Reason, RunStatus, TerminationCode
 from agentbench.record.attempt_folder import EVENTS, MANIFEST
 from agentbench.record.manifest import read_manifest
@@ -35,6 +36,7 @@ from agentbench.verdict.termination_effects import reason_of
 from agentbench.verdict.terms import Caps, Terms, Weights
 
 LABEL = "COUNTERFACTUAL"
+WEIGHT_NAMES = ("minimal", "trace", "maintainability")
 CAP_NAMES = ("active_sec", "tool_calls", "tokens", "usd")
 
 
@@ -85,10 +87,13 @@ def read_assumption(weights: Path | None, caps: Path | None) -> Assumption:
     """
     if weights is None and caps is None:
         raise InputError("give --weights FILE or --caps FILE")
-    return Assumption(
-        weights=_weights(weights) if weights else None,
-        caps=_caps(caps) if caps else None,
+    problems = Problems()
+    assumption = Assumption(
+        weights=problems.collect(partial(_weights, weights)) if weights else None,
+        caps=problems.collect(partial(_caps, caps)) if caps else None,
     )
+    problems.raise_all("")
+    return assumption
 
 
 def rescore(run: Run, assumption: Assumption) -> tuple[Rescored, ...]:
@@ -176,48 +181,49 @@ def _merged(caps: Caps, new: Mapping[str, float]) -> Caps:
 # --------------------------------------------------------------------------------------------------------------
 
 
-def _document(path: Path) -> Mapping[str, object]:
-    try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())[:200]}") from error
-    if not isinstance(value, Mapping):
-        raise InputError(f"{path}: expected a mapping")
-    return value
-
-
-def _numbers(path: Path, values: Mapping[str, object]) -> dict[str, float]:
+def _numbers(document: Document, section: str, known: Sequence[str]) -> tuple[dict[str, float], list[Problem]]:
+    """Read the numbers of a file: those below the key `section`, or if there is none, all of them."""
+    place = (section,) if section in document.value else ()
+    given, problems = document.at(place), list(document.problems)
+    if not isinstance(given, dict):
+        return {}, [*problems, document.problem(place, "expected a mapping")]
     numbers = {}
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-            raise InputError(f"{path}: {name}: expected a number from 0, got {json.dumps(str(value))}")
-        numbers[str(name)] = float(value)
-    return numbers
+    for name, value in given.items():
+        if name not in known:
+            message = f"unknown key{did_you_mean(name, known)}; expected some of {', '.join(known)}"
+            problems.append(document.problem((*place, name), message))
+        elif isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            message = f"expected a number from 0; got {json.dumps(value)}"
+            problems.append(document.problem((*place, name), message))
+        else:
+            numbers[name] = float(value)
+    return numbers, problems
 
 
 def _weights(path: Path) -> Weights:
-    document = _document(path)
-    weights = document.get("weights", document)
-    if not isinstance(weights, Mapping):
-        raise InputError(f"{path}: weights: expected a mapping")
+    document = read_document(path)
+    numbers, problems = _numbers(document, "weights", WEIGHT_NAMES)
     try:
-        return Weights.of(_numbers(path, weights))
+        if not problems:
+            return Weights.of(numbers)
     except InputError as error:
-        msg = error.message if error.message.startswith(str(path)) else f"{path}: {error.message}"
-        raise InputError(msg, remedy="example: {minimal: 0.5, trace: 0.2, maintainability: 0.3}") from None
+        problems.append(document.problem((), error.message))
+    raise _invalid(path, problems, "{minimal: 0.5, trace: 0.2, maintainability: 0.3}")
 
 
 def _caps(path: Path) -> dict[str, float]:
-    document = _document(path)
-    caps = document.get("caps", document)
-    unknown = [str(name) for name in caps if name not in CAP_NAMES] if isinstance(caps, Mapping) else ["caps"]
-    if unknown or not caps or not isinstance(caps, Mapping):
-        got = f", got {', '.join(unknown)}" if unknown else ""
-        msg = f"{path}: expected some of {', '.join(CAP_NAMES)}{got}"
-        raise InputError(msg, remedy="example: {active_sec: 120, tool_calls: 40}")
-    return _numbers(path, caps)
+    document = read_document(path)
+    numbers, problems = _numbers(document, "caps", CAP_NAMES)
+    if not numbers and not problems:
+        problems.append(document.problem((), f"expected some of {', '.join(CAP_NAMES)}"))
+    if problems:
+        raise _invalid(path, problems, "{active_sec: 120, tool_calls: 40}")
+    return numbers
+
+
+def _invalid(path: Path, problems: Sequence[Problem], example: str) -> ContractError:
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return ContractError(f"{path}: {count}", problems=tuple(map(str, sorted(problems))), remedy=f"example: {example}")
 
 
 # --- output -----------------------------------------------------------------------------------------------------------

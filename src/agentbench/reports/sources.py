@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError, RecordError
+from agentbench.core.problems import Problems
 from agentbench.core.text import printable
 from agentbench.record.find_run import RUNS, find_run
 from agentbench.record.naming import RUN_JSON, SIGNATURE
@@ -21,6 +23,8 @@ from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
 from agentbench.reports.signature import RECORDS, RunSignature, read_signature, with_evidence
 from agentbench.statistics.comparability import Identity
 from agentbench.statistics.trials import Trial
+
+T = TypeVar("T")
 
 SELECT = "#"
 """`results.csv#method` selects one method of a file with several."""
@@ -243,9 +247,9 @@ def open_sides(a: str, b: str, *, runs: Path = RUNS) -> tuple[Side, Side]:
         methods = list(read_results(Path(a)))
         if len(methods) == 2:
             return _csv_side(Path(a), methods[0]), _csv_side(Path(a), methods[1])
-    sides = open_side(a, runs), open_side(b, runs)
-    refuse_same_results(*sides)
-    return sides
+    first, second = _open_all(partial(open_side, text, runs) for text in (a, b))
+    refuse_same_results(first, second)
+    return first, second
 
 
 def refuse_same_results(a: Side, b: Side) -> None:
@@ -263,12 +267,16 @@ def refuse_without_results(side: Side) -> None:
     Raises:
         InputError: the side has no finished attempts, or its records were removed.
     """
-    if side.trials:
-        return
-    if side.run is not None and side.run.altered:
-        raise InputError(f"{side.origin} has no results: {side.run.altered[0]}", remedy=VERIFY)
-    msg = f"{side.origin} has no finished attempts"
-    raise InputError(msg, remedy="continue it with `ab run --resume`, or choose another run")
+    if not side.trials:
+        raise no_results(side.origin, side.run)
+
+
+def no_results(origin: str, run: Run | None) -> InputError:
+    """Return the error for a run or a side without results."""
+    if run is not None and run.altered:
+        return InputError(f"{origin} has no results: {run.altered[0]}", remedy=VERIFY)
+    msg = f"{origin} has no finished attempts"
+    return InputError(msg, remedy="continue it with `ab run --resume`, or choose another run")
 
 
 def results_of(side: Side) -> tuple[str, ...]:
@@ -284,13 +292,21 @@ def open_methods(texts: Sequence[str]) -> list[Side]:
     Raises:
         InputError: see `open_side`.
     """
-    sides: list[Side] = []
-    for text in texts:
-        if text.lower().endswith(".csv") and Path(text).is_file():
-            sides += [_csv_side(Path(text), method) for method in read_results(Path(text))]
-        else:
-            sides.append(open_side(text))
-    return sides
+    return [side for sides in _open_all(partial(_sides_of, text) for text in texts) for side in sides]
+
+
+def _sides_of(text: str) -> list[Side]:
+    if text.lower().endswith(".csv") and Path(text).is_file():
+        return [_csv_side(Path(text), method) for method in read_results(Path(text))]
+    return [open_side(text)]
+
+
+def _open_all(openers: Iterable[Callable[[], T]]) -> list[T]:
+    """Open all sides, or raise one error that lists those that cannot be opened."""
+    problems = Problems()
+    opened = [problems.collect(opener) for opener in openers]
+    problems.raise_all("")
+    return [side for side in opened if side is not None]
 
 
 def identity_of(row: Row) -> Identity:

@@ -25,6 +25,7 @@ from agentbench.core.errors import (
     RecordError,
     SandboxUnavailable,
 )
+from agentbench.core.problems import Problems
 from agentbench.core.reasons import Attribution, InvalidCause, Outcome, RunStatus, TerminationCode
 from agentbench.execution.attempt.judge import judge_recording
 from agentbench.execution.cluster.attempt_service import AGENT, JUDGE, AttemptService
@@ -41,7 +42,6 @@ from agentbench.execution.job import AttemptJob, Observer
 from agentbench.execution.lab import Lab
 from agentbench.execution.models import agent_recording
 from agentbench.execution.plan import PlanRow
-from agentbench.execution.problems import Problems
 from agentbench.models.metered_model import ModelIdentity
 from agentbench.record.schema import AttemptRecord
 from agentbench.trace.originals import Discarded

@@ -10,9 +10,9 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.task_files import folder_digest
 from agentbench.core.canonical import Json, digest, sha256_hex
 from agentbench.core.errors import InputError
+from agentbench.core.problems import Problems
 from agentbench.execution.config import CliChoices, Configuration, resolve
 from agentbench.execution.predictions import Prediction, prediction_rows, read_patch
-from agentbench.execution.problems import Problems
 from agentbench.execution.request import VARIANTS
 from agentbench.execution.variant_file import VariantFile, load_variant
 from agentbench.pilot.design.pilot_file import MethodEntry, PilotFile
