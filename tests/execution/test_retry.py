@@ -119,6 +119,16 @@ def test_retry_repeats_invalid_attempts_in_place_and_failed_ones_in_a_new_run(ab
     assert "--invalid would repeat 1, --failed would repeat 1" in nothing.stderr
 
 
+def test_grading_run_is_not_continued_and_the_remedy_names_its_command(ab: Ab, suite: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.patch").write_text("")
+    ab("grade", "--suite", "tiny", "--task", "two", "--patch", "empty.patch")
+    for command in (("retry", "latest", "--failed"), ("run", "--resume", "latest")):
+        refused = ab(*command)
+        assert refused.code == 2
+        assert "cannot be resumed: its request has no method 'patch'" in refused.stderr
+        assert "repeat the command that made it, if that was `ab grade` or `ab demo`" in refused.stderr
+
+
 def test_run_without_records_is_not_called_passed(ab: Ab, suite: Path) -> None:
     made = ab("run", "--suite", "tiny", "--agent", "noop", "--json")
     (Path(made.json["run_dir"]) / "attempts.jsonl").unlink()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from agentbench.contract.identity import identify
 from agentbench.contract.lock import Identities
 from agentbench.core.errors import InputError
+from agentbench.core.text import printable
 from agentbench.execution.plan import PlanRow
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.run_directory import RunDirectory
@@ -32,10 +33,13 @@ def rows_of(run: RunDirectory, plan: Sequence[PlanRow]) -> list[PlanRow]:
         rows = [row for row in rows if row.key in planned]
     listed = run.meta.get("tasks")
     missing = [str(name) for name in listed if name not in tasks] if isinstance(listed, list) else []
-    if missing or not rows:
-        cause = f"missing tasks: {', '.join(missing)}" if missing else "its attempts cannot be planned again"
-        msg = f"{run.path} cannot be resumed: {cause}"
-        raise InputError(msg, remedy="restore the tasks; to continue an `ab grade` run, start a new `ab grade`")
+    if missing:
+        msg = f"{run.path} cannot be resumed: missing tasks: {', '.join(missing)}"
+        raise InputError(msg, remedy="restore the tasks")
+    if not rows:
+        msg = f"{run.path} cannot be resumed: its request has no method '{printable(str(run.meta.get('variant')))}'"
+        remedy = "repeat the command that made it, if that was `ab grade` or `ab demo`; otherwise restore the variant"
+        raise InputError(msg, remedy=remedy)
     current: dict[str, Identities] = {}
     changed: dict[str, str] = {}
     for task_id, contract_id, task_digest in _recorded_digests(run):
