@@ -98,10 +98,12 @@ def test_all_mistakes_are_listed(ab: Ab, tmp_path: Path) -> None:
     (tmp_path / "prices.csv").write_text("action_type,unit,unit_price\nllm,call,1\n")
     models = ("--model", "openaii:x", "--judge-model", "foo:x", "--prices", tmp_path / "prices.csv")
     for dry in ((), ("--dry-run",)):
-        several = ab(*run, "--agent", "scripted", "--script", tmp_path / "script.yaml", *models, *dry)
+        agent = ("--agent", "scripted", "--script", tmp_path / "script.yaml")
+        several = ab(*run, *agent, *models, "--fail-on", "nothing>1", *dry)
         assert several.code == 2
         for problem in (
-            "error: 4 problems, nothing was started",
+            "error: 5 problems, nothing was started",
+            "--fail-on: unknown metric 'nothing'",
             "script.yaml:1: steps[0].runn: unknown tool",
             "prices.csv:2: action_type: expected one of",
             "--model openaii:x: unknown provider",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from agentbench.cli.progress import Progress
 from agentbench.cli.stopping import running_rule
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
+from agentbench.core.problems import Problems
 from agentbench.execution.config import CliChoices
 from agentbench.execution.open_study import check_study, plan_study, planned_meta, resume_study, start_study
 from agentbench.execution.plan import PlanRow
@@ -77,8 +79,11 @@ def run_or_estimate(tasks: Sequence[LoadedTask], request: RunRequest, options: R
     from agentbench.cli.fail_on import parse
 
     as_json = options["as_json"]
-    conditions = parse(options["fail_on"]) if options["fail_on"] is not None else ()
-    rows = plan_study(tasks, request, Progress(quiet=as_json))
+    problems = Problems()
+    conditions = problems.collect(partial(parse, options["fail_on"])) if options["fail_on"] is not None else ()
+    rows = problems.collect(partial(plan_study, tasks, request, Progress(quiet=as_json)))
+    problems.raise_all()
+    assert rows is not None and conditions is not None  # noqa: S101, PT018 - else there was a problem
     signing = run_signing(options)
     if options["dry_run"]:
         check_study(rows, request, Progress(quiet=as_json))
