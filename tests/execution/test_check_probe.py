@@ -54,6 +54,14 @@ def test_broken_driver_is_explained_and_is_no_failed_setup(ab: Ab, tmp_path: Pat
     assert ab("verify", ran.json["run_dir"]).code == 0
 
 
+def test_reason_of_several_lines_is_shown_on_one(ab: Ab, tmp_path: Path) -> None:
+    validated = ab("validate-tasks", "--task", probe_task(tmp_path / "task", "broken(\n"))
+    assert validated.code == 1
+    for output in (validated.stdout, validated.stderr):
+        assert "broken( ^ SyntaxError" in output
+        assert "\\x0a" not in output
+
+
 def test_task_without_probe_is_an_input_error(ab: Ab, tmp_path: Path) -> None:
     done = ab("task", "check-probe", make_task(tmp_path / "task"))
     assert done.code == 2

@@ -43,7 +43,7 @@ def command(
 
     Exit code 1 if a task is invalid.
     """
-    from agentbench.core.text import printable
+    from agentbench.core.text import on_one_line, printable
     from agentbench.execution.lab import Lab
     from agentbench.execution.validation import validate_suite
 
@@ -58,7 +58,7 @@ def command(
         for result in results:
             flaky = ", flaky: " + ", ".join(result.flaky) if result.flaky else ""
             verdict = "valid" if result.valid else "NOT VALID"
-            why = f": {result.why}" if result.why else ""
+            why = f": {on_one_line(result.why)}" if result.why else ""
             coverage = "" if result.decoy_coverage is None else f", decoy coverage {result.decoy_coverage:.0%}"
             pinned = ", NOT PINNED" if result.unpinned else ""
             outcomes = f"baseline {result.baseline}, reference {result.reference}{coverage}{pinned}{flaky}"

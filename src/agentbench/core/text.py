@@ -24,6 +24,11 @@ def shell_quoted(path: Path | str) -> str:
     return shlex.quote(str(path))
 
 
+def on_one_line(text: str) -> str:
+    """Return text with every run of white space, line ends included, as one space."""
+    return " ".join(text.split())
+
+
 def printable(text: str, *, keep: str = "") -> str:
     """Escape every character that could control a terminal, except those in `keep`."""
     if text.isascii() and text.isprintable():

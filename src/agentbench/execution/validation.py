@@ -16,6 +16,7 @@ from agentbench.contract.make_lock import Resolution, lockfiles, make_lock
 from agentbench.contract.problem import dotted
 from agentbench.contract.scorers import missing_unmodified_paths, unmodified_paths
 from agentbench.core.errors import InputError, Interrupted, TaskError
+from agentbench.core.text import on_one_line
 from agentbench.core.threads import threads
 from agentbench.execution.lab import Lab, PreparedTask
 from agentbench.execution.task_results import keep_result
@@ -50,7 +51,7 @@ def validate_suite(
         keep_result(lab.state, task, "validation", dataclasses.asdict(validation))
         done.append(task.id)
         keep(validation)
-        verdict = "valid" if validation.valid else f"NOT VALID: {validation.why}"
+        verdict = "valid" if validation.valid else f"NOT VALID: {on_one_line(validation.why)}"
         report(f"{task.id}: {verdict} ({len(done)} of {len(tasks)})")
         return validation
 
