@@ -56,6 +56,8 @@ def gating_rules(text: str, path: str = "src/toy/core.py") -> list[tuple[str, in
         ("import sys\nsys.modules['_pytest.main']", "runner_internals"),
         ("import pytest\ndef f():\n    pytest.skip('no')", "skip_from_source"),
         ("import unittest\ndef f():\n    raise unittest.SkipTest('no')", "skip_from_source"),
+        ("from unittest import case\ndef f():\n    raise case._ShouldStop", "skip_from_source"),
+        ("from unittest.case import _ShouldStop", "skip_from_source"),
         ("import os\nos._exit(0)", "early_exit"),
         ("import sys\nif True:\n    sys.exit()", "early_exit"),
         ("raise SystemExit", "early_exit"),

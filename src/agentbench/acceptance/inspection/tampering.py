@@ -25,7 +25,7 @@ SESSION_ATTRIBUTES = frozenset({"_hookexec", "_inner_hookexec", "get_hookimpls",
 """Attributes of a running pytest session. A project may use the same words for its own objects."""
 FRAME_CALLS = frozenset(
     {"_getframe", "currentframe", "getouterframes", "_current_frames", "walk_stack", "stack", "extract_stack"}
-    | {"format_stack"}
+    | {"format_stack", "getargvalues"}
 )
 CONTEXT_CALLS = frozenset({"stack", "trace", "getframeinfo", "getouterframes", "getinnerframes"})
 CONTEXT_INDEX = 4
@@ -33,6 +33,8 @@ CONTEXT_INDEX = 4
 MEMORY_CALLS = frozenset({"get_objects", "get_referrers", "get_referents"})
 EXIT_CALLS = frozenset({"exit", "quit", "_exit", "abort"})
 OUTCOME_CALLS = frozenset({"skip", "xfail", "exit", "importorskip", "SkipTest", "fail"})
+SUBTEST_END = "_ShouldStop"
+"""Exception of unittest that ends a test without a failure."""
 DESCRIPTOR_PATHS = ("AB_RESULT_FD", "/proc/self/fd", "/dev/fd", "/proc/self/mem", "/proc/self/environ")
 DECODING_CALLS = frozenset(
     {"read", "read_text", "read_bytes", "fromhex", "b64decode", "decompress", "decode", "loads", "unhexlify"}
@@ -125,6 +127,11 @@ def _runner_imports(node: ast.AST, *, in_fallback: bool) -> Iterator[RuleMatch]:
             modules = [module]
             if module.split(".")[0] == "unittest" and any(alias.name in MOCK_ANY for alias in names):
                 yield equality_match(node.lineno, USES_MOCK_ANY, gating=True)
+            if any(alias.name == SUBTEST_END for alias in names):
+                yield _decides_outcome(node.lineno, SUBTEST_END, gating=True)
+        case ast.Attribute(attr=name) if name == SUBTEST_END:
+            yield _decides_outcome(node.lineno, SUBTEST_END, gating=True)
+            return
         case _:
             yield from _changes_runner(node, in_fallback=in_fallback)
             return
@@ -159,9 +166,13 @@ def _changes_runner(node: ast.AST, *, in_fallback: bool) -> Iterator[RuleMatch]:
         detail = f"replaces an attribute of {'.'.join(names)}"
         yield RuleMatch("runner_internals", node.lineno, detail, names[0], gating=True)
     if len(called) > 1 and called[0] in {"pytest", "unittest"} and called[-1] in OUTCOME_CALLS:
-        detail = f"decides the outcome of a test from product code ({'.'.join(called)})"
         gating = called[-1] != "fail" and not in_fallback  # failing a test gains nothing
-        yield RuleMatch("skip_from_source", node.lineno, detail, ".".join(called), gating=gating)
+        yield _decides_outcome(node.lineno, ".".join(called), gating=gating)
+
+
+def _decides_outcome(line: int, name: str, *, gating: bool) -> RuleMatch:
+    detail = f"decides the outcome of a test from product code ({name})"
+    return RuleMatch("skip_from_source", line, detail, name, gating=gating)
 
 
 # --- frames and memory ------------------------------------------------------------------------------------------------

@@ -69,6 +69,14 @@ MAX_REPORTS = 100
 """Reports per kind, so that many reports of one kind cannot hide another kind."""
 
 
+def _variables() -> Mapping[str, Any]:
+    return _getframe().f_locals
+
+
+_VARIABLES_TYPES = (dict, type(_variables()))
+"""Types of the variables of a frame: of code that `exec` runs, and of a function."""
+
+
 def make_audit_hook(handle_event: Callable[..., bool]) -> Callable[[str, tuple[Any, ...]], None]:
     """Return an audit hook whose frame exposes nothing but a sealed function and a set of names."""
     handled = HANDLED_EVENTS
@@ -169,6 +177,10 @@ class AuditMonitor:
         caller = frame.f_back
         if caller is None or _name_of(caller.f_code) != "get_code" or _file_of(caller.f_code) != IMPORT_SYSTEM:
             return False
+        if not self._is_genuine(caller.f_code):
+            return (
+                False  # code under test that claims to be the import system: its variables may be an object of its own
+            )
         source = caller.f_locals.get("source_path", path)  # a loader without this variable loads only bytecode
         is_own = type(source) is str and source.startswith(self._workspace) and not source.startswith(self._installed)
         return is_own and caller.f_locals.get("bytecode_path", path) == path
@@ -275,7 +287,11 @@ class AuditMonitor:
         """
         code = entry.f_code
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        passed = {_absolute(text) for text in _texts(tuple([entry.f_locals.get(name) for name in names]))}
+        variables = (
+            entry.f_locals if type(entry.f_locals) in _VARIABLES_TYPES else {}
+        )  # `exec` may be given another type
+        values = [value for name, value in list(variables.items()) if type(name) is str and name in names]
+        passed = {_absolute(text) for text in _texts(tuple(values))}
         folders = tuple([folder + "/" for folder in passed if self._is_test(folder + "/")])
         return all(
             (path in passed and (path == test or not path.endswith(".py"))) or path.startswith(folders)

@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import builtins
 import re
+from _operator import is_
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib.machinery import ModuleSpec
 from posix import stat
 from sys import modules
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 WATCHED_PACKAGES = (
     *("_pytest", "pytest", "pluggy", "unittest", "doctest", "builtins", "math", "operator", "_operator"),
-    "_frozen_importlib_external",
+    *("_frozen_importlib_external", "ast", "contextlib"),
 )
 CLOCK_NAMES = frozenset({"time", "time_ns", "perf_counter", "monotonic", "sleep", "localtime", "datetime", "date"})
 """Names that time-freezing packages replace wherever they are read, in pytest too."""
@@ -25,6 +34,8 @@ PLAIN_TYPES = (str, int, float, bool, bytes, complex, list, dict, tuple, set, fr
 MAX_ELEMENTS = 2000
 """Larger tables are not compared."""
 _MISSING = object()
+_MEMBERS: dict[int, tuple[type, Mapping[str, Any]]] = {}
+"""Classes and their namespaces, by identity."""
 _find_written_names = re.compile(r"\bglobal +([\w, ]+)|\.(\w+) *[-+*/|&]?=(?!=)|[\"'](\w+)[\"']").findall
 """Names that a module may write to: declared as global, assigned as an attribute, or given as text."""
 _BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("__"))
@@ -32,6 +43,8 @@ _BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("__
 _MODULE_DICT: Any = vars(ModuleType)["__dict__"]
 _CLASS_DICT: Any = vars(type)["__dict__"]
 _CLASS_MRO: Any = vars(type)["__mro__"]
+_CLASS_NAME: Any = vars(type)["__name__"]
+_METHOD_TYPES = (FunctionType, WrapperDescriptorType, property)
 _MEMBER_TYPES = (classmethod, staticmethod, property, MemberDescriptorType, GetSetDescriptorType)
 
 
@@ -42,14 +55,21 @@ class RunnerMonitor:
         self._workspace = workspace.rstrip("/") + "/"
         self._patched_names = CLOCK_NAMES.union(patched_names)
         """Names that the tests themselves replace while they run."""
-        self._namespaces: list[tuple[str, Mapping[str, Any], dict[str, Any]]] = []
-        """Namespaces of modules and classes with the values that must not change."""
+        self._modules: dict[str, ModuleType] = {}
+        """Modules that code under test must not replace."""
+        self._namespaces: list[tuple[str, Mapping[str, Any], tuple[str, ...], dict[str, Any], type | None]] = []
+        """Namespaces of modules and classes with their names, the values that must not change, and the class."""
         self._functions: list[tuple[str, FunctionType, Any, Any]] = []
         """Functions in them, each with its code and defaults."""
         self._reported: set[str] = set()
         self.manager: Any = None
         """pytest's plugin manager, once it exists."""
         self._hooks: dict[int, tuple[str, Any, Any]] = {}
+        self._pluggy_classes: dict[int, type] = {}
+        """Classes of hooks by identity: methods of others are never called."""
+        self._session_objects: list[tuple[Any, list[str]]] = []
+        """Plugin manager and pytest's plugins, which include session and configuration, each with the attributes that hide
+        its methods."""
         self._tables: list[tuple[str, Any, list[Any]]] = []
         """Lists and dictionaries of test modules with their elements."""
         self._items: dict[int, tuple[Any, ...]] = {}
@@ -60,23 +80,34 @@ class RunnerMonitor:
         With `testing`, a test may be running: names that the tests themselves replace may have another value for now.
         """
         if not self._namespaces:
-            watched = {
-                name: module
-                for name, module in list(modules.items())
-                if name.split(".")[0] in WATCHED_PACKAGES and issubclass(type(module), ModuleType)
-            }
-            self._watch("sys.modules", modules, watched)
-            for name, module in watched.items():
-                self._watch_module(name, module)
+            for name, module in plain_names(modules).items():
+                package = name.split(".")[0]
+                if package in WATCHED_PACKAGES and issubclass(type(module), ModuleType):
+                    self._modules[name] = module
+                    self._watch_module(name, module)
+                if package == "pluggy":
+                    classes = [value for value in module_namespace(module).values() if type(value) is type]
+                    self._pluggy_classes.update((id(value), value) for value in classes)
             self._hooks = self._hook_functions()
             return []
+        loaded = plain_names(modules)
         changed = [
-            f"{name}.{key}"
-            for name, namespace, values in self._namespaces
-            for key, value in values.items()
-            if namespace.get(key, _MISSING) is not value
-            and not (testing and key in self._patched_names and not self._is_product(namespace.get(key)))
+            f"sys.modules.{name}"
+            for name, module in self._modules.items()
+            if loaded.get(name) is not module and not (testing and name in self._patched_names)
         ]
+        for name, namespace, keys, values, kind in self._namespaces:
+            found, names = namespace, []
+            if not _are_identical(namespace, keys):
+                found = plain_names(namespace)
+                names = list(self._hiding(found, keys, kind))
+                changed += [f"{name} has names that are no strings"] if len(found) < len(namespace) else []
+            names += [key for key, value in values.items() if found.get(key, _MISSING) is not value]
+            changed += [
+                f"{name}.{key}"
+                for key in names
+                if not (testing and key in self._patched_names and not self._is_product(found.get(key)))
+            ]
         changed += [
             name
             for name, function, code, defaults in self._functions
@@ -85,6 +116,22 @@ class RunnerMonitor:
         changed += [f"{name} lost rows" for name, table, elements in self._tables if _lost_elements(table, elements)]
         # Report these at once: the checks that follow call functions of pytest, which must be its own.
         return self._unreported(changed) or self._unreported(list(self._hook_changes()))
+
+    def _hiding(self, found: Mapping[str, Any], keys: tuple[str, ...], kind: type | None) -> Iterator[str]:
+        """Yield added names that hide a builtin in a module, or a method of a base in a class."""
+        for key in found.keys() - set(keys):
+            value = found[key]
+            if kind is None:
+                if key in _BUILTINS:
+                    yield key
+            elif type(_class_attribute(kind, key, above=True)) in _METHOD_TYPES and self._is_foreign(value):
+                yield key
+
+    def _is_foreign(self, value: Any) -> bool:  # noqa: ANN401
+        """Return whether a value can be called and is no function of the tests or of a library."""
+        if type(value) is property or callable(value):
+            return function_of(value) is None or self._is_product(value)
+        return False
 
     def _is_product(self, value: Any) -> bool:  # noqa: ANN401
         """Return whether a function was defined by code under test, or by code that it created."""
@@ -106,25 +153,33 @@ class RunnerMonitor:
         With `written`, the names that a test module writes to, also watch its other constants and the builtins that it
         does not redefine.
         """
-        namespace = list(module_namespace(module).items())
-        values = {key: value for key, value in namespace if callable(value)}
+        namespace = plain_names(module_namespace(module))
+        values = {key: value for key, value in namespace.items() if callable(value)}
         if written is not None:
-            values.update({key: value for key, value in namespace if _is_constant(key, value, written)})
-            values.update(dict.fromkeys(_BUILTINS.difference(module_namespace(module)), _MISSING))
-            values["__builtins__"] = module_namespace(module).get("__builtins__", _MISSING)
-        self._watch(name, module_namespace(module), values)
-        for key, value in namespace:
-            members = _CLASS_DICT.__get__(value) if issubclass(type(value), type) else {}
-            if members and members.get("__module__", "builtins") == name:
+            values.update({key: value for key, value in namespace.items() if _is_constant(key, value, written)})
+            values.update(dict.fromkeys(_BUILTINS.difference(namespace), _MISSING))
+            values["__builtins__"] = namespace.get("__builtins__", _MISSING)
+        self._watch(name, module_namespace(module), namespace, values)
+        for key, value in namespace.items():
+            members = plain_names(_CLASS_DICT.__get__(value)) if issubclass(type(value), type) else {}
+            owner = members.get("__module__", "builtins")
+            if members and type(owner) is str and owner == name:
                 watched = {
                     attribute: member
-                    for attribute, member in list(members.items())
+                    for attribute, member in members.items()
                     if callable(member) or type(member) in _MEMBER_TYPES
                 }
-                self._watch(f"{name}.{key}", members, watched)
+                self._watch(f"{name}.{key}", _CLASS_DICT.__get__(value), members, watched, value)
 
-    def _watch(self, name: str, namespace: Mapping[str, Any], values: dict[str, Any]) -> None:
-        self._namespaces.append((name, namespace, values))
+    def _watch(
+        self,
+        name: str,
+        namespace: Mapping[str, Any],
+        names: Collection[str],
+        values: dict[str, Any],
+        kind: type | None = None,
+    ) -> None:
+        self._namespaces.append((name, namespace, tuple(names), values, kind))
         for key, value in values.items():
             function = function_of(value)
             if function is not None:
@@ -132,13 +187,16 @@ class RunnerMonitor:
 
     def _hook_functions(self) -> dict[int, tuple[str, Any, Any]]:
         """Return the implementations of all hooks by identity, with the name of the hook and their function."""
-        hooks = {} if self.manager is None else instance_dict(instance_dict(self.manager).get("hook"))
         return {
             id(hook): (name, hook, hook.function)
-            for name, caller in list(hooks.items())
-            if type(caller).__module__.startswith("pluggy")
+            for name, caller in self._hook_callers()
             for hook in caller.get_hookimpls()
+            if id(type(hook)) in self._pluggy_classes
         }
+
+    def _hook_callers(self) -> list[tuple[str, Any]]:
+        hooks = {} if self.manager is None else instance_dict(instance_dict(self.manager).get("hook"))
+        return [(name, caller) for name, caller in hooks.items() if id(type(caller)) in self._pluggy_classes]
 
     def _hook_changes(self) -> Iterator[str]:
         registered = self._hook_functions()
@@ -149,7 +207,14 @@ class RunnerMonitor:
             name, hook, function = registered[key]
             if function_of(function) is None or self._is_product(function):
                 owner = hook.plugin_name if type(hook.plugin_name) is str else "0"
-                yield f"hook {name} of {type(hook.plugin).__name__ if owner.isdigit() else owner}"
+                yield f"hook {name} of {_class_name(hook.plugin) if owner.isdigit() else owner}"
+        for name, caller in self._hook_callers():
+            if self._is_product(caller._hookexec):  # noqa: SLF001 - no other name for it
+                yield f"calls of hook {name}"
+        for instance, hidden in self._session_objects:
+            attributes = instance_dict(instance)
+            if _hidden_methods(instance, attributes) != hidden or self._is_product(attributes.get("_inner_hookexec")):
+                yield f"attributes of {_class_name(instance)}"
 
     def watch_session(self, items: list[tuple[Any, str]]) -> None:
         """Start watching the test modules and the collected tests: code under test can change them as well."""
@@ -164,14 +229,19 @@ class RunnerMonitor:
                 if type(value) in (list, dict) and _is_constant(key, value, written) and len(value) <= MAX_ELEMENTS
             ]
         self._items = {id(item): (nodeid, *_item_state(item)) for item, nodeid in items}
+        plugins = instance_dict(self.manager).get("_name2plugin", {})
+        for instance in (self.manager, *(plugins.values() if type(plugins) is dict else ())):
+            owner = _class_attribute(type(instance), "__module__")
+            if type(owner) is str and owner.split(".")[0] == "_pytest":
+                self._session_objects.append((instance, _hidden_methods(instance, instance_dict(instance))))
 
     def item_changes(self, item: Any, nodeid: str) -> list[str]:  # noqa: ANN401
         """Return the test if its id, its class, its methods or its function changed since collection."""
         before = self._items.get(id(item))
         if before is None:
             return []
-        kind, methods, function = _item_state(item)
-        if nodeid == before[0] and kind is before[1] and methods == before[2]:
+        kind, methods, function, session = _item_state(item)
+        if nodeid == before[0] and kind is before[1] and methods == before[2] and session is before[4]:
             # A test without a function may get one, and plugins and conftests may wrap it.
             if function is before[3] or function is None or before[3] is None:
                 return []
@@ -185,7 +255,7 @@ class RunnerMonitor:
         `support` has the names of helpers with their files in the base repository.
         """
         foreign = []
-        for name, module in list(modules.items()):
+        for name, module in plain_names(modules).items():
             file = module_file(module)
             # Conftests are restored, and pytest loads them by path.
             if name in support and not name.endswith("conftest"):
@@ -193,20 +263,24 @@ class RunnerMonitor:
                 if file not in expected and not any(_is_same_file(file, path) for path in expected):
                     foreign.append(f"module {name} comes from {file or 'no file'}")
         for name, module in self._test_modules():
-            loader = type(getattr(module_namespace(module).get("__spec__"), "loader", None))
-            if self._is_product_file(module_file(modules.get(loader.__module__))):
-                foreign.append(f"module {name} was loaded by {loader.__module__}")
+            spec = plain_names(module_namespace(module)).get("__spec__")
+            if type(spec) is not ModuleSpec:
+                foreign += [f"module {name} has another specification"] if spec is not None else []
+                continue
+            owner = _class_attribute(type(spec.loader), "__module__")
+            if type(owner) is str and self._is_product_file(module_file(plain_names(modules).get(owner))):
+                foreign.append(f"module {name} was loaded by {owner}")
         return foreign
 
     @staticmethod
     def installed_modules() -> list[str]:
         """Return the top-level modules that were loaded from installed packages."""
         return sorted(
-            {name.split(".")[0] for name, module in list(modules.items()) if "-packages/" in module_file(module)}
+            {name.split(".")[0] for name, module in plain_names(modules).items() if "-packages/" in module_file(module)}
         )
 
     def _test_modules(self) -> Iterator[tuple[str, ModuleType]]:
-        for name, module in list(modules.items()):
+        for name, module in plain_names(modules).items():
             file = module_file(module)
             if file.startswith(self._workspace) and is_test(file[len(self._workspace) :]):
                 yield name, module
@@ -224,8 +298,18 @@ def module_namespace(module: Any) -> Mapping[str, Any]:  # noqa: ANN401
     return _MODULE_DICT.__get__(module) if issubclass(type(module), ModuleType) else {}
 
 
+def plain_names(namespace: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the entries whose names are plain strings. To look up others would call their methods."""
+    return {key: value for key, value in list(namespace.items()) if type(key) is str}
+
+
+def _are_identical(namespace: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
+    """Return whether a namespace has exactly these names, without comparing or hashing them."""
+    return len(namespace) == len(keys) and all(map(is_, namespace, keys))
+
+
 def module_file(module: Any) -> str:  # noqa: ANN401
-    file = module_namespace(module).get("__file__")
+    file = plain_names(module_namespace(module)).get("__file__")
     return file if type(file) is str else ""
 
 
@@ -267,29 +351,59 @@ def _lost_elements(table: Any, elements: list[Any]) -> bool:  # noqa: ANN401 - a
 
 def _item_state(item: Any) -> tuple[Any, ...]:  # noqa: ANN401
     """Return what decides what a test does: its class, attributes that hide methods of the class, its function."""
-    kind, attributes = type(item), instance_dict(item)
+    attributes = instance_dict(item)
     function = attributes.get("_obj")
     if type(function) is MethodType:
         function = function.__func__
-    names = [key if type(key) is str else "" for key in attributes]
-    return (kind, [name for name in names if not name or type(_class_attribute(kind, name)) is FunctionType], function)
+    session = _class_attribute(type(item), "session")  # a slot in some versions of pytest
+    session = session.__get__(item) if type(session) is MemberDescriptorType else attributes.get("session")
+    return (type(item), _hidden_methods(item, attributes), function, session)
 
 
-def instance_dict(instance: Any) -> Mapping[Any, Any]:  # noqa: ANN401
-    """Return an object's `__dict__`, or nothing if its class replaces that attribute."""
+def _hidden_methods(instance: Any, attributes: Mapping[str, Any]) -> list[str]:  # noqa: ANN401
+    """Return the attributes of an object that hide methods of its class; a blank name if not all are known."""
+    kind = type(instance)
+    hidden = [name for name in attributes if type(_class_attribute(kind, name)) is FunctionType]
+    return hidden if "__dict__" not in attributes else [*hidden, ""]
+
+
+def instance_dict(instance: Any) -> Mapping[str, Any]:  # noqa: ANN401
+    """Return the attributes in an object's `__dict__`, or nothing if its class replaces that attribute.
+
+    If it is no plain dictionary, or has names that are no plain strings, they are incomplete and include `__dict__`.
+    """
     if type(_class_attribute(type(instance), "__dict__")) is not GetSetDescriptorType:
         return {}
-    attributes: Mapping[Any, Any] = vars(instance)
-    return attributes
+    attributes = vars(instance)
+    if type(attributes) is not dict:
+        return {"__dict__": attributes}
+    plain = plain_names(attributes)
+    return plain if len(plain) == len(attributes) else {**plain, "__dict__": attributes}
 
 
-def _class_attribute(kind: type, name: str) -> Any:  # noqa: ANN401
-    """Look an attribute up in a class and its bases without triggering their own attribute access."""
-    for base in _CLASS_MRO.__get__(kind):
-        attribute = _CLASS_DICT.__get__(base).get(name, _MISSING)
+def _class_attribute(kind: type, name: str, *, above: bool = False) -> Any:  # noqa: ANN401
+    """Look an attribute up in a class and its bases without triggering their own attribute access.
+
+    With `above`, only in its bases.
+    """
+    for base in _CLASS_MRO.__get__(kind)[above:]:
+        attribute = _members(base).get(name, _MISSING)
         if attribute is not _MISSING:
             return attribute
     return None
+
+
+def _class_name(instance: Any) -> str:  # noqa: ANN401
+    return str.__str__(_CLASS_NAME.__get__(type(instance)))
+
+
+def _members(kind: type) -> Mapping[str, Any]:
+    """Return the namespace of a class without names of another type. It gets such names only when it is created."""
+    if id(kind) not in _MEMBERS:
+        members = _CLASS_DICT.__get__(kind)
+        plain = plain_names(members)
+        _MEMBERS[id(kind)] = (kind, members if len(plain) == len(members) else plain)
+    return _MEMBERS[id(kind)][1]
 
 
 def _is_same_file(path: str, other: str) -> bool:

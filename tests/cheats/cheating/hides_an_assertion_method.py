@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.cheats.snippets import CORE, MEAN
 
+FAMILY = "runner"
 HIDDEN = {
     "tests/test_median_hidden.py": """\
         import unittest
