@@ -49,6 +49,14 @@ def test_attempts_of_a_retry_name_the_run_that_they_repeat(tmp_path: Path) -> No
     assert "repeats attempts" not in alone.stderr
 
 
+def test_runs_without_seals_are_named_and_their_records_are_not_called_unaltered(tmp_path: Path) -> None:
+    sealed, unsealed = run_dir(tmp_path / "sealed", [record("x")]), run_dir(tmp_path / "unsealed", [record("y")])
+    (unsealed / "events.jsonl").unlink()
+    answer = query("select task_id, altered from attempts order by all", sealed, unsealed, "--json")
+    assert json.loads(answer.stdout) == [{"task_id": "x", "altered": False}, {"task_id": "y", "altered": None}]
+    assert answer.stderr == "NOT SEALED: unsealed has no log that shows whether its records were edited\n"
+
+
 def test_missing_records_are_reported_and_the_other_runs_queried(tmp_path: Path) -> None:
     pytest.importorskip("duckdb")
     run, other = run_dir(tmp_path / "run", [record("x")]), run_dir(tmp_path / "other", [record("y")])

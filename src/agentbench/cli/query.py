@@ -47,6 +47,8 @@ def command(sql: str, runs: tuple[Path, ...], *, form: str, as_json: bool) -> No
     answer = report.ask(runs, sql)
     for record in answer.altered[:MAX_WARNINGS]:
         click.echo(f"ALTERED: {record}, see `ab verify`", err=True)
+    for run in answer.unsealed[:MAX_WARNINGS]:
+        click.echo(f"NOT SEALED: {plain(run, 200)} has no log that shows whether its records were edited", err=True)
     for retry, repeated in answer.repeated[:MAX_WARNINGS]:
         click.echo(f"note: {plain(retry, 200)} repeats attempts of {plain(repeated, 200)}", err=True)
     if answer.repeated:

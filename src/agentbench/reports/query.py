@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
+from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.naming import ATTEMPTS, RUN_JSON, read_run_json
 from agentbench.record.seals import AlteredRecord, altered_records
 from agentbench.reports.attempt_table import retry_of
@@ -53,7 +54,7 @@ _ATTEMPT_PATHS = {
 }
 VIEWS = {
     "attempts": "one row per attempt: fields as columns, the full record as JSON in `record`, the run in `run_dir`, the run that "
-    "`ab retry` repeated in `retry_of`, `altered` if it differs from its seal",
+    "`ab retry` repeated in `retry_of`, `altered` if it differs from its seal (null if the run has no seals)",
     "checks": "one row per acceptance check: task_id, variant, repeat, check_id, outcome, mandatory, assurance, why",
     "events": "one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)",
 }
@@ -65,6 +66,8 @@ class Answer:
     rows: tuple[tuple[object, ...], ...]
     altered: tuple[AlteredRecord, ...] = ()
     """Records of the runs that differ from their seals, whether or not the answer uses them."""
+    unsealed: tuple[str, ...] = ()
+    """Names of runs without a log, so that nothing shows whether their records were edited."""
     repeated: tuple[tuple[str, str], ...] = ()
     """Names of runs that repeat attempts of another given run, with the name of that run."""
 
@@ -86,9 +89,11 @@ def ask(runs: Sequence[Path], sql: str) -> Answer:
     metas = {run.absolute(): _meta(run) for run in runs}
     connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": False})
     try:
-        for statement in _views(metas, altered):
+        unsealed = [run for run in metas if not (run / EVENTS).exists()]
+        for statement in _views(metas, altered, unsealed):
             connection.execute(statement)
-        return replace(_answer(connection, sql), altered=altered, repeated=_repeated(metas))
+        names = tuple(run.name for run in unsealed)
+        return replace(_answer(connection, sql), altered=altered, unsealed=names, repeated=_repeated(metas))
     except duckdb.Error as error:
         msg = f"query failed: {' '.join(str(error).split())[:600]}"
         raise InputError(msg, remedy=f"views: {', '.join(VIEWS)}; see `ab query --help`") from error
@@ -126,14 +131,17 @@ def _repeated(metas: Mapping[Path, Mapping[str, Json]]) -> tuple[tuple[str, str]
     )
 
 
-def _views(metas: Mapping[Path, Mapping[str, Json]], altered: Sequence[AlteredRecord]) -> list[str]:
+def _views(
+    metas: Mapping[Path, Mapping[str, Json]], altered: Sequence[AlteredRecord], unsealed: Sequence[Path]
+) -> list[str]:
     runs = list(metas)
     records = _files([path for run in runs if (path := run / ATTEMPTS).exists()])
     logs = _globs(runs)
     columns = [f"CAST(json->>'$.{name}' AS {kind}) AS {name}" for name, kind in _ATTEMPT_COLUMNS.items()]
     columns += [f"CAST(json->>'{path}' AS {kind}) AS {name}" for name, (path, kind) in _ATTEMPT_PATHS.items()]
     changed = ", ".join(_quoted(record.attempt_id) for record in altered if record.attempt_id) or "''"
-    columns.append(f"attempt_id IN ({changed}) AS altered")
+    unknown = ", ".join(_quoted(str(run / ATTEMPTS)) for run in unsealed) or "''"
+    columns.append(f"CASE WHEN filename IN ({unknown}) THEN NULL ELSE attempt_id IN ({changed}) END AS altered")
     links = [(run / ATTEMPTS, name) for run, meta in metas.items() if (name := retry_of(meta)) is not None]
     cases = " ".join(f"WHEN {_quoted(str(path))} THEN {_quoted(name)}" for path, name in links)
     columns.append(f"CAST({f'CASE filename {cases} END' if cases else 'NULL'} AS VARCHAR) AS retry_of")
