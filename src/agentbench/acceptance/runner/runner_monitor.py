@@ -67,9 +67,8 @@ class RunnerMonitor:
         self._hooks: dict[int, tuple[str, Any, Any]] = {}
         self._pluggy_classes: dict[int, type] = {}
         """Classes of hooks by identity: methods of others are never called."""
-        self._session_objects: list[tuple[Any, list[str]]] = []
-        """Plugin manager and pytest's plugins, which include session and configuration, each with the attributes that hide
-        its methods."""
+        self._session_objects: list[Any] = []
+        """Plugin manager and pytest's plugins, which include session and configuration."""
         self._tables: list[tuple[str, Any, list[Any]]] = []
         """Lists and dictionaries of test modules with their elements."""
         self._items: dict[int, tuple[Any, ...]] = {}
@@ -211,9 +210,11 @@ class RunnerMonitor:
         for name, caller in self._hook_callers():
             if self._is_product(caller._hookexec):  # noqa: SLF001 - no other name for it
                 yield f"calls of hook {name}"
-        for instance, hidden in self._session_objects:
+        for instance in self._session_objects:
             attributes = instance_dict(instance)
-            if _hidden_methods(instance, attributes) != hidden or self._is_product(attributes.get("_inner_hookexec")):
+            # A test may replace a method for itself.
+            names = [name for name in (*_hidden_methods(instance, attributes), "_inner_hookexec") if name]
+            if "__dict__" in attributes or any(self._is_product(attributes.get(name)) for name in names):
                 yield f"attributes of {_class_name(instance)}"
 
     def watch_session(self, items: list[tuple[Any, str]]) -> None:
@@ -233,7 +234,7 @@ class RunnerMonitor:
         for instance in (self.manager, *(plugins.values() if type(plugins) is dict else ())):
             owner = _class_attribute(type(instance), "__module__")
             if type(owner) is str and owner.split(".")[0] == "_pytest":
-                self._session_objects.append((instance, _hidden_methods(instance, instance_dict(instance))))
+                self._session_objects.append(instance)
 
     def item_changes(self, item: Any, nodeid: str) -> list[str]:  # noqa: ANN401
         """Return the test if its id, its class, its methods or its function changed since collection."""
