@@ -178,9 +178,7 @@ class AuditMonitor:
         if caller is None or _name_of(caller.f_code) != "get_code" or _file_of(caller.f_code) != IMPORT_SYSTEM:
             return False
         if not self._is_genuine(caller.f_code):
-            return (
-                False  # code under test that claims to be the import system: its variables may be an object of its own
-            )
+            return False  # code under test that claims to be the import system, whose variables may run its methods
         source = caller.f_locals.get("source_path", path)  # a loader without this variable loads only bytecode
         is_own = type(source) is str and source.startswith(self._workspace) and not source.startswith(self._installed)
         return is_own and caller.f_locals.get("bytecode_path", path) == path
@@ -287,9 +285,8 @@ class AuditMonitor:
         """
         code = entry.f_code
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        variables = (
-            entry.f_locals if type(entry.f_locals) in _VARIABLES_TYPES else {}
-        )  # `exec` may be given another type
+        # `exec` may be given variables of another type.
+        variables = entry.f_locals if type(entry.f_locals) in _VARIABLES_TYPES else {}
         values = [value for name, value in list(variables.items()) if type(name) is str and name in names]
         passed = {_absolute(text) for text in _texts(tuple(values))}
         folders = tuple([folder + "/" for folder in passed if self._is_test(folder + "/")])
