@@ -12,7 +12,7 @@ import pytest
 from agentbench.execution.retry import RetryKind
 from agentbench.record.run_directory import RunDirectory
 from tests.execution.conftest import Ab
-from tests.execution.tasks import make_suite, make_task
+from tests.execution.tasks import TASK, make_suite, make_task
 from tests.reports.runs import record
 
 pytestmark = [
@@ -59,6 +59,23 @@ def test_selected_tasks_of_a_run_and_of_its_failures(ab: Ab, suite: Path) -> Non
     resumed = ab("run", "--resume", "latest", "--json")
     assert outcomes(resumed.json) == {"two": False}
     assert "--limit cannot be changed" in ab("run", "--resume", "latest", "--limit", "1").stderr
+
+
+def test_failures_of_a_run_of_several_suites(ab: Ab, suite: Path) -> None:
+    """A suite of the default folder with the same name and other tasks is not mistaken for the one that was run."""
+    make_task(suite / "small" / "three", text=TASK.format(id="three").replace("suite: tiny", "suite: small"))
+    elsewhere = suite.rename(suite.with_name("elsewhere"))
+    make_suite(suite, "two")
+    first = run(ab, "--task", str(elsewhere / "tiny" / "two"), "--task", str(elsewhere / "small"))
+    assert outcomes(first) == {"two": False, "three": False}
+    assert json.loads((Path(first["run_dir"]) / "run.json").read_text())["suite"] == "small+tiny"
+    second = run(ab, "--failed-of", "latest")
+    assert outcomes(second) == {"two": False, "three": False}
+    meta = json.loads((Path(second["run_dir"]) / "run.json").read_text())
+    assert meta["request"]["task_paths"] == [str(elsewhere / "tiny" / "two"), str(elsewhere / "small")]
+    marked = ab("ci", "annotations", second["run_dir"]).stdout
+    assert "file=tasks/small/three/task.yaml," in marked
+    assert "file=tasks/tiny/two/task.yaml," in marked
 
 
 @pytest.mark.parametrize(

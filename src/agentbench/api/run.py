@@ -14,6 +14,7 @@ from agentbench.api.progress import EventObserver, OnEvent
 from agentbench.api.runs import Run, open_run
 from agentbench.api.tasks import TASKS_DIR, Tasks, load_task, resolve_tasks
 from agentbench.contract.load import LoadedTask
+from agentbench.contract.suite import joined_name
 from agentbench.core.errors import InputError
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.plugins.kinds import Kind
@@ -110,7 +111,7 @@ def run(  # noqa: PLR0913 - keyword options of one command
         agent_files=None if agent_files is None else Path(agent_files),
     )
     request = RunRequest(
-        suite=_suite_of(found),
+        suite=joined_name(found),
         tasks_dir=str(Path(tasks_dir).absolute()) if suite else "",
         task_paths=() if suite else tuple(str(task.folder.absolute()) for task in found),
         variants=tuple(variants),
@@ -199,8 +200,3 @@ def _resolve(tasks: Tasks | None, suite: str | None, tasks_dir: Path) -> tuple[L
     named = suite if tasks is None else tasks
     assert named is not None  # noqa: S101 - checked above
     return resolve_tasks(named, tasks_dir)
-
-
-def _suite_of(tasks: Sequence[LoadedTask]) -> str:
-    """Return the suite of the tasks, for the name of the run directory; several suites are joined."""
-    return "+".join(sorted({task.task.suite for task in tasks}))

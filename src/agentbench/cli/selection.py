@@ -88,8 +88,8 @@ class Selected:
 def select_tasks(options: SelectionOptions, paths: Sequence[Path] = ()) -> Selected:
     """Load the tasks of a suite or of paths, and select among them.
 
-    A `--task` that exists as a path adds tasks; any other is an id or a glob. Without suite and paths, the suite is that
-    of the run of `--failed-of`.
+    A `--task` that exists as a path adds tasks; any other is an id or a glob. Without suite and paths, they are those of
+    the run of `--failed-of`.
 
     Raises:
         UsageError: there is neither a suite nor a path, or both.
@@ -97,14 +97,14 @@ def select_tasks(options: SelectionOptions, paths: Sequence[Path] = ()) -> Selec
         InputError: nothing is selected.
     """
     from agentbench.contract.selection import Selection
-    from agentbench.contract.suite import find_tasks, load_suite
+    from agentbench.contract.suite import find_tasks, joined_name, load_suite
 
     suite, tasks_dir = options["suite"], options["tasks_dir"]
     failed = options["failed_of"]
     given = {text: "/" in text or (suite is None and Path(text).exists()) for text in options["tasks"]}
     sources = (*paths, *(Path(text) for text, is_path in given.items() if is_path))
     if suite is None and not sources and failed is not None:
-        suite, tasks_dir = _suite_of(failed, tasks_dir)
+        suite, tasks_dir, sources = _source_of(failed, tasks_dir)
     if suite is not None and sources:
         raise click.UsageError("Give either --suite or paths of tasks.")
     if suite is None and not sources:
@@ -122,16 +122,20 @@ def select_tasks(options: SelectionOptions, paths: Sequence[Path] = ()) -> Selec
         limit=options["limit"],
     )
     chosen = selection.of(tasks, where)
-    return Selected(suite or chosen[0].task.suite, chosen, tasks, sources, tasks_dir, selection)
+    return Selected(suite or joined_name(chosen), chosen, tasks, sources, tasks_dir, selection)
 
 
-def _suite_of(run: Path, tasks_dir: Path) -> tuple[str, Path]:
+def _source_of(run: Path, tasks_dir: Path) -> tuple[str | None, Path, tuple[Path, ...]]:
+    """Return the suite of a run with the folder of suites, or the paths of tasks that the run was given instead."""
     from agentbench.record.run_directory import RunDirectory
 
     meta = RunDirectory.open(run).meta
     request = meta.get("request")
-    folder = request.get("tasks_dir") if isinstance(request, dict) else None
-    return str(meta.get("suite", "")), Path(str(folder)) if folder else tasks_dir
+    asked = request if isinstance(request, dict) else {}
+    paths, folder = asked.get("task_paths"), asked.get("tasks_dir")
+    if isinstance(paths, list) and paths:
+        return None, tasks_dir, tuple(Path(str(path)) for path in paths)
+    return str(meta.get("suite", "")), Path(str(folder)) if folder else tasks_dir, ()
 
 
 def _failed_tasks(run: Path) -> FailedTasks:

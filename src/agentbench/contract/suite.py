@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -72,6 +72,11 @@ def find_tasks(path: Path) -> tuple[LoadedTask, ...]:
     if problems:
         raise ContractError(f"{path}: {_count(problems)}", problems=tuple(problems))
     return tuple(tasks)
+
+
+def joined_name(tasks: Iterable[LoadedTask]) -> str:
+    """Return the suite of some tasks, or the names of their suites joined by `+`."""
+    return "+".join(sorted({loaded.task.suite for loaded in tasks}))
 
 
 def suite_folder(name: str, tasks_dir: Path) -> Path:
