@@ -92,7 +92,7 @@ def write_exports(folder: Path) -> None:
     with receiver(received) as address:
         assert find_exporter("otel").write(run, address).attempts == 3
     (folder / "requests.jsonl").write_bytes(b"\n".join(received[1:]))
-    (folder / "run.sarif").write_text(json.dumps(sarif_log(run.run, "tasks/tiny")))
+    (folder / "run.sarif").write_text(json.dumps(sarif_log(run.run, "tasks")))
     with Lab(state=folder / "state") as lab:
         harbor_task(folder, lab)
 
@@ -186,6 +186,6 @@ def test_logs_that_inspect_made_become_comparable_runs(seen: Any, tmp_path: Path
 
 def test_sarif_reader_sees_failed_attempts_at_their_tasks(seen: Any) -> None:
     assert [(row["Tool"], row["Severity"], row["Code"], row["Location"], row["Line"]) for row in seen["sarif"]] == [
-        ("AgentBench", "error", "TESTS_FAILED", "tasks/tiny/task-2/task.yaml", 1),
-        ("AgentBench", "warning", "ACCEPTANCE_ERROR", "tasks/tiny/task-3/task.yaml", 1),
+        ("AgentBench", "error", "TESTS_FAILED", "tasks/demo/task-2/task.yaml", 1),
+        ("AgentBench", "warning", "ACCEPTANCE_ERROR", "tasks/demo/task-3/task.yaml", 1),
     ]

@@ -102,14 +102,14 @@ def test_comment_is_bounded_and_closed(partial: Run) -> None:
 
 
 def test_annotations_name_the_task_file(partial: Run) -> None:
-    lines = list(task_annotations(partial, "tasks/demo"))
+    lines = list(task_annotations(partial, "tasks"))
     assert lines[0].startswith("::error file=tasks/demo/duration-compound/task.yaml,line=1,title=duration-compound")
     assert len(lines) == 3
 
 
 def test_annotations_are_escaped_and_limited(partial: Run) -> None:
     run = with_finals(partial, [{"task_id": "a,b:c%\n::error::x"}] * 30)
-    lines = list(task_annotations(run, "tasks/demo"))
+    lines = list(task_annotations(run, "tasks"))
     assert len(lines) == 10
     assert all("\n" not in line for line in lines)
     assert "a%2Cb%3Ac%25" in lines[0]

@@ -88,7 +88,7 @@ def annotations_command(run: Path, *, tasks_dir: Path, form: str) -> None:
     from agentbench.reports.sources import open_run
 
     opened = open_run(run)
-    folder = (tasks_dir / opened.suite).as_posix()
+    folder = tasks_dir.as_posix()
     lines = task_annotations(opened, folder) if form == "github" else [json.dumps(sarif_log(opened, folder), indent=2)]
     for line in lines:
         click.echo(line)

@@ -50,8 +50,8 @@ def comment(run: Run, compared: PairedReport | None, gate: GateVerdict | None, k
     return _fitting(lines)
 
 
-def task_annotations(run: Run, folder: str) -> Iterator[str]:
-    """Yield workflow commands of GitHub Actions for attempts that did not pass. `folder` has the folders of the tasks.
+def task_annotations(run: Run, tasks_dir: str) -> Iterator[str]:
+    """Yield workflow commands of GitHub Actions for attempts that did not pass. `tasks_dir` has the folders of the suites.
 
     The first names what was altered in the run, or that it has no seals: without it, a forged pass would leave no trace.
     """
@@ -62,7 +62,7 @@ def task_annotations(run: Run, folder: str) -> Iterator[str]:
     shown = ANNOTATIONS - 1 - bool(doubt)
     for record in failed[:shown]:
         kind = severity(record)
-        file = _property(f"{folder}/{record.task_id}/task.yaml")
+        file = _property(f"{tasks_dir}/{record.suite}/{record.task_id}/task.yaml")
         title = _property(f"{record.task_id} · {record.variant}")
         yield f"::{kind} file={file},line=1,title={title}::{_data(plain(headline(record), MAX_WHY))}"
     if len(failed) > shown:

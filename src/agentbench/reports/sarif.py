@@ -22,14 +22,14 @@ ALTERED = "RECORDS_ALTERED"
 """The rule of a result without a task: records were edited, or nothing shows that they were not."""
 
 
-def sarif_log(run: Run, folder: str) -> dict[str, Json]:
-    """Return the log. `folder` has the folders of the tasks, relative to the root of the repository."""
+def sarif_log(run: Run, tasks_dir: str) -> dict[str, Json]:
+    """Return the log. `tasks_dir` has the folders of the suites, relative to the root of the repository."""
     failed, doubt = not_passed(run.finals), doubts(run)
     used = sorted({*map(_rule, failed), *([ALTERED] if doubt else [])})
-    results: list[Json] = [_result(record, folder) for record in failed]
+    results: list[Json] = [_result(record, tasks_dir) for record in failed]
     if doubt:
-        tasks = [f"{folder}/{record.task_id}/task.yaml" for record in run.finals[:1]]
-        results.insert(0, _marked(ALTERED, "error", doubt, (tasks or [folder])[0], (run.run_id,)))
+        tasks = [_task_file(record, tasks_dir) for record in run.finals[:1]]
+        results.insert(0, _marked(ALTERED, "error", doubt, (tasks or [tasks_dir])[0], (run.run_id,)))
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -61,10 +61,14 @@ def _rule(record: AttemptRecord) -> str:
     return str(record.result.failure_reason or "NOT_PASSED")
 
 
-def _result(record: AttemptRecord, folder: str) -> dict[str, Json]:
+def _task_file(record: AttemptRecord, tasks_dir: str) -> str:
+    return f"{tasks_dir}/{record.suite}/{record.task_id}/task.yaml"
+
+
+def _result(record: AttemptRecord, tasks_dir: str) -> dict[str, Json]:
     message = f"{record.variant}, repeat {record.repeat}: {headline(record)}"
     identity = (record.task_id, record.variant, str(record.repeat))
-    place = f"{folder}/{record.task_id}/task.yaml"
+    place = _task_file(record, tasks_dir)
     properties: dict[str, Json] = {
         "attempt_id": record.attempt_id,
         "run_status": str(record.run_status),
