@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +79,11 @@ def test_invalid_answer_files_are_ignored(tmp_path: Path, content: str) -> None:
     assert pending_questions(tmp_path) == ()
 
 
+def events_of(run: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
+    log = run / record["artifact_paths"]["task_dir"] / "events.jsonl"
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
 @pytest.mark.req("M-04", "G-16")
 def test_paused_attempt_follows_the_decision_of_the_operator(ab: Ab, tmp_path: Path) -> None:
     tasks = make_suite(tmp_path / "tasks", "one", "two")
@@ -121,10 +127,14 @@ def test_paused_attempt_follows_the_decision_of_the_operator(ab: Ab, tmp_path: P
     assert records["one"]["result"]["passed"]
     assert records["two"]["result"]["failure_reason"] == "OPERATOR_ABORT"
     assert records["two"]["invalid_cause"] == "operator"
-    log = (run / records["two"]["artifact_paths"]["task_dir"] / "events.jsonl").read_text()
-    (decision,) = [json.loads(line) for line in log.splitlines() if '"operator_decision"' in line]
+    (decision,) = [event for event in events_of(run, records["two"]) if event["type"] == "operator_decision"]
     assert decision["actor"] == "operator"
     assert decision["payload"]["justification"] == "looked at it"
+    for record in records.values():
+        events = {event["type"]: event for event in events_of(run, record)}
+        elapsed = (events["termination"]["t"] - events["identity_bound"]["t"]) / 1e6
+        waited = events["operator_decision"]["payload"]["waited_us"] / 1e6
+        assert record["usage"]["wall_sec"] <= elapsed - waited, "the wait is not the agent's time"
     verified = ab("verify", run)
     assert verified.code == 0, verified.stdout
 

@@ -105,6 +105,11 @@ class Session:
         return self._limits.ended or self._limits.stop_of_breaker()
 
     @property
+    def waited(self) -> float:
+        """Seconds that were not the agent's: waits for an operator, or for a model that is unavailable."""
+        return self._limits.paused
+
+    @property
     def last_event(self) -> int:
         """Number of the event that finished the last call."""
         return self._limits.last_event

@@ -131,7 +131,7 @@ def run_agent(
                 ended = run_session(agent, session)
             ended = _attribute_exit(ended, metered_model, session)
         finally:
-            attempt.agent_sec = time.monotonic() - start
+            attempt.agent_sec = max(time.monotonic() - start - session.waited, 0.0)
             if proxy is not None:
                 proxy.close()
         stopped = session.is_over()
