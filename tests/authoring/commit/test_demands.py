@@ -166,3 +166,11 @@ def test_sentences_avoid_names_that_only_the_test_knows(test: str, sentence: str
 def test_text_that_a_test_only_uses_gets_a_whole_sentence(text: str, sentence: str) -> None:
     (demand,) = demands(f"run({text!r})\n", f"ACCEPTED = [{text!r}]\n")
     assert demand.suggestion == sentence
+
+
+@pytest.mark.parametrize(
+    "base, known", [('W = "{0} weken"\nassert w == "2 weken"\n', False), ('assert w == "2 weke"\n', True)]
+)
+def test_part_of_a_longer_word_does_not_give_a_text(base: str, known: bool) -> None:
+    found = demands("assert w(2) == '2 weke'\n", 'W = "{0} weke"\n', base=base)
+    assert [demand.wanted for demand in found] == ([] if known else ["'2 weke'"])

@@ -35,6 +35,16 @@ def test_statement_of_one_line_is_flagged() -> None:
     assert not check_statement(f"{subject}. {subject}.\n", PATCH, {}, ()).subject_only
 
 
+def test_subjects_of_squashed_commits_are_no_description() -> None:
+    message = "Add weeks (#7)\n\n* Add weeks\n\n* Fix linting\n\n---------\n\nCo-authored-by: b <b@c>\n"
+    statement = draft_statement(message)
+    assert statement == "Add weeks\n\n* Add weeks\n\n* Fix linting\n"
+    assert check_statement(statement, PATCH, {}, ()).subject_only
+    described = "Weeks are missing.\n", "* Add weeks, which\n  are missing\n", "* They are missing, " + "and more " * 9
+    for text in described:
+        assert not check_statement(f"{statement}\n{text}", PATCH, {}, ()).subject_only
+
+
 def test_new_name_that_the_statement_lacks_is_flagged() -> None:
     hidden = {"tests/test_a.py": b"from a import fresh_name\n\n\ndef test_it():\n    assert fresh_name(' A') == 'a'\n"}
     assert check_statement("Names keep their blanks, they should not.", PATCH, hidden, {"value"}).missing == (

@@ -233,13 +233,18 @@ def _is_known(text: str, added: _Constants, known: KnownTexts) -> bool:
     """Return whether a solver can read a text, or every part of it that the fix adds."""
     return (
         _contains(known.statement, text)
-        or text in known.base
-        or all(_contains(known.statement, part) or part in known.base for part in added.parts_of(text))
+        or _has_words(known.base, text)
+        or all(_contains(known.statement, part) or _has_words(known.base, part) for part in added.parts_of(text))
     )
 
 
 def _contains(statement: str, text: str) -> bool:
     return " ".join(text.split()) in " ".join(statement.split())
+
+
+def _has_words(base: str, text: str) -> bool:
+    """Return whether a text is in the base repository, not as a part of longer words: `2 weken` does not give `2 weke`."""
+    return text in base and re.search(rf"(?<!\w(?=\w)){re.escape(text)}(?!(?<=\w)\w)", base) is not None
 
 
 def _mentions(text: str, name: str) -> bool:

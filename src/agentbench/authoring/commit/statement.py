@@ -18,6 +18,8 @@ _REFERENCE = re.compile(
 )
 _NUMBER = re.compile(r"\s*\((?:[\w./-]*#|gh-)\d+\)\s*$")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SEPARATOR = re.compile(r"\s*^-{3,}\Z", re.MULTILINE)
+"""The line that GitHub puts between a squashed message and its trailers."""
 _CODE_LENGTH = 14
 _SUBJECT_WORDS = 20
 """A line with more words is a paragraph."""
@@ -41,15 +43,18 @@ class Flags:
                 + ", ".join(self.missing[:LISTED])
             )
         if self.subject_only:
-            lines.append("the statement is only a subject line; describe the problem and the expected behaviour")
+            lines.append(
+                "the statement is only a subject line, or subject lines of squashed commits; "
+                "describe the problem and the expected behaviour"
+            )
         return lines
 
 
 def draft_statement(message: str) -> str:
-    """Turn a commit message into a statement, without trailers and issue references."""
+    """Turn a commit message into a statement, without trailers, the line above them, and issue references."""
     lines = [line.rstrip() for line in message.replace("\r\n", "\n").splitlines() if not _TRAILER.match(line.strip())]
     lines = [_plain(line) if not line.startswith("    ") else line for line in lines]
-    text = "\n".join(lines).strip()
+    text = _SEPARATOR.sub("", "\n".join(lines).strip())
     return re.sub(r"\n{3,}", "\n\n", text) + "\n"
 
 
@@ -76,8 +81,17 @@ def check_statement(statement: str, patch: bytes, hidden: Mapping[str, bytes], k
 
 
 def _is_subject_only(statement: str) -> bool:
-    lines = [line for line in statement.splitlines() if line.strip()]
-    return len(lines) <= 1 and len(_WORD.findall(statement)) < _SUBJECT_WORDS
+    paragraphs = [text.strip() for text in re.split(r"\n\s*\n", statement) if text.strip()]
+    return not any(map(_is_description, paragraphs[:1])) and all(map(_is_squashed_subject, paragraphs[1:]))
+
+
+def _is_squashed_subject(paragraph: str) -> bool:
+    """Return whether a paragraph is the subject of a commit, as GitHub lists them in the message of a squash merge."""
+    return paragraph.startswith("* ") and not _is_description(paragraph)
+
+
+def _is_description(paragraph: str) -> bool:
+    return "\n" in paragraph or len(_WORD.findall(paragraph)) >= _SUBJECT_WORDS
 
 
 def _added_lines(patch: bytes) -> list[str]:
