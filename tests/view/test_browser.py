@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 from agentbench.reports.adjudications import read_adjudications
 from tests.view.conftest import Served, ViewPage, serve, write_runs, write_suite
 from tests.view.live_run import LiveRun
-from tests.web.sample import write_run
+from tests.web.sample import sample, write_run
 
 pytestmark = pytest.mark.end_to_end
 
@@ -78,6 +78,18 @@ def test_explorer_groups_pivots_filters_and_keeps_its_address(view_page: ViewPag
     page.fill("#sql", "drop table attempts")
     page.click("#run-sql")
     expect(page.locator("#result")).to_contain_text("expected one read-only statement")
+
+
+def test_badges_of_the_queue_tell_invalid_attempts_from_failed_ones(view_page: ViewPage, tmp_path: Path) -> None:
+    kinds = {"pass": "✓PASS", "fail": "✕TESTS_FAILED", "error": "!ACCEPTANCE_ERROR", "operator": "–INVALID INTERRUPTED"}
+    write_run(tmp_path / "runs" / "a", [sample(kind, kind, needs_review=True) for kind in kinds])
+    for served in serve(tmp_path / "runs", tasks_dir=tmp_path):
+        page = view_page.go(served, "#/queue")
+        for kind, text in kinds.items():
+            tone = "invalid" if kind == "operator" else kind
+            badge = page.locator(f".review[data-attempt='01-{kind}-1'] .badge.{tone}")
+            expect(badge).to_have_text(text)
+        view_page.assert_only(served)
 
 
 def test_attempt_is_adjudicated_and_a_scenario_edited(view_page: ViewPage, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from agentbench.core.user_name import user_name
 from agentbench.execution.operator import pending_questions, write_answer
 from agentbench.reports.adjudications import Finding, Truth, adjudicate, flagged_categories, read_adjudications
 from agentbench.reports.html.bounded import bounded
+from agentbench.reports.html.data import KINDS, kind_of
 from agentbench.reports.html.detail import review_json
 from agentbench.verdict.taxonomy import taxonomy
 from agentbench.view.index import Entry, RunIndex
@@ -74,7 +75,7 @@ def _reviews(entry: Entry, pages: RunPages) -> list[Json]:
             "task": bounded(row.task, text=300),
             "repeat": row.repeat,
             "variant": bounded(row.variant, text=120),
-            "passed": row.passed,
+            "kind": KINDS[kind_of(row)],
             "reason": row.reason,
             "why": review_json(record, run.path),
             "flagged": list(flagged_categories(record)),

@@ -60,8 +60,12 @@ def attempt_row(number: int, run: Run, row: Row, record: AttemptRecord, truth: s
     ]
 
 
+KINDS = ("pass", "fail", "error", "invalid")
+"""As in `views.js`."""
+
+
 def kind_of(row: Row) -> int:
-    """Return 0 for passed, 1 failed, 2 error, 3 invalid."""
+    """Return the index in KINDS: 0 for passed, 1 failed, 2 error, 3 invalid."""
     if row.passed:
         return 0
     if row.status is RunStatus.INVALID:

@@ -141,7 +141,7 @@ function adjudicationForm(review, categories, done) {
       safe(kind.id),
       flagged.has(kind.id) ? " (flagged)" : "",
     );
-  const hint = review.passed ? " (needed if it is incorrect)" : review.flagged.length ? " (default: what it was rejected for)" : "";
+  const hint = review.kind === "pass" ? " (needed if it is incorrect)" : review.flagged.length ? " (default: what it was rejected for)" : "";
   return actionForm(
     [
       h(
@@ -196,7 +196,10 @@ function reviewCard(review, categories, done) {
     h(
       "div",
       { class: "row" },
-      badge(review.passed ? "pass" : "fail", review.passed ? "PASS" : review.reason || "FAIL"),
+      badge(
+        review.kind,
+        review.kind === "pass" ? "PASS" : `${review.kind === "invalid" ? "INVALID " : ""}${review.reason || "FAIL"}`,
+      ),
       h("a", { href: address, class: "strong" }, safe(review.task)),
       h("span", { class: "dim" }, `${safe(review.variant)} · repeat ${review.repeat} · ${safe(review.run_name)}`),
       h("span", { class: "spacer" }),
