@@ -214,6 +214,19 @@ def test_costs_are_compared_over_common_tasks(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("A-04")
+def test_seconds_of_grading_do_not_count_in_the_cost_ratio(tmp_path: Path) -> None:
+    def graded(folder: str, acceptance: float, agent: float = 0.1) -> Path:
+        phases = {"setup": 0.0, "agent": agent, "review": 0.0, "acceptance": acceptance, "judge": 0.0, "storage": 0.0}
+        cost = {"total": agent + acceptance, "phases": phases}
+        return run_dir(tmp_path / folder, [record(f"t{n}", cost=cost) for n in range(4)])
+
+    rule = gate(tmp_path, "max_cost_ratio: 1.5")
+    quiet, loaded, free = graded("quiet", 1.0), graded("loaded", 2.0), graded("free", 1.0, agent=0.0)
+    assert "an attempt of B costs 1.00 times as much" in paired(quiet, loaded, "--gate", rule).output
+    assert paired(quiet, graded("dear", 1.0, agent=0.2), "--gate", rule).exit_code == 1
+    assert "an attempt of B costs 1.10 times as much" in paired(free, quiet, "--gate", rule).output
+
+
 def test_invalid_design_is_rejected() -> None:
     for bad in (("--rate-a", "nan"), ("--correlation", "nan"), ("--rate-b", "1.5"), ("--seed", "-1"), ("--tasks", "1")):
         options = {"--tasks": "20", "--rate-a": "0.4", "--rate-b": "0.5", bad[0]: bad[1]}

@@ -185,7 +185,9 @@ def _interval(report: PairedReport, confidence: float) -> Interval | None:
 def _max_cost_ratio(gate: GateFile, report: PairedReport) -> Condition | None:
     if gate.max_cost_ratio is None:
         return None
-    costs = costs_per_attempt(report)
+    # Seconds of grading depend on the machine's load. Without a model they are most of the cost.
+    agents = costs_per_attempt(report, graded=False)
+    costs = agents if agents is not None and all(agents) else costs_per_attempt(report)
     if costs is None or not all(map(math.isfinite, costs)):
         return Condition("max_cost_ratio", Conclusion.UNDECIDED, "a cost is unknown, or the units differ")
     a, b = costs

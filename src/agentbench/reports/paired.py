@@ -323,13 +323,14 @@ def cost_units(report: PairedReport) -> tuple[str, ...]:
     return tuple(sorted({row.cost.unit for side in (report.a, report.b) if side.run for row in side.run.rows}))
 
 
-def costs_per_attempt(report: PairedReport) -> tuple[float, float] | None:
+def costs_per_attempt(report: PairedReport, *, graded: bool = True) -> tuple[float, float] | None:
     """Mean cost of an attempt on each side: the mean over common tasks of each task's mean.
 
     Tasks that only one side ran are left out, and every task has the same weight whatever its number of repeats. None
-    if a cost is unknown or the units differ.
+    if a cost is unknown or the units differ. Without `graded`, the cost of checks does not count.
     """
-    costs_a, costs_b = ({} if len(cost_units(report)) > 1 else _task_costs(side) for side in (report.a, report.b))
+    sides = (report.a, report.b)
+    costs_a, costs_b = ({} if len(cost_units(report)) > 1 else _task_costs(side, graded=graded) for side in sides)
     pairs = [(costs_a[task], costs_b[task]) for task in costs_a if task in costs_b]
     known = [(a, b) for a, b in pairs if a is not None and b is not None]
     if not known or len(known) < len(pairs):
@@ -337,10 +338,12 @@ def costs_per_attempt(report: PairedReport) -> tuple[float, float] | None:
     return total([a for a, _ in known]) / len(known), total([b for _, b in known]) / len(known)
 
 
-def _task_costs(side: Side) -> dict[str, float | None]:
+def _task_costs(side: Side, *, graded: bool) -> dict[str, float | None]:
+    rows = side.run.rows if side.run else ()
+    attempts = [(trial.task, trial.cost) for trial in side.trials]
     tasks: dict[str, list[float | None]] = {}
-    for trial in side.trials:
-        tasks.setdefault(trial.task, []).append(trial.cost)
+    for task, cost in attempts if graded else [(row.task, row.cost.without_grading) for row in rows]:
+        tasks.setdefault(task, []).append(cost)
     return {
         task: None if None in costs else total([cost or 0.0 for cost in costs]) / len(costs)
         for task, costs in tasks.items()

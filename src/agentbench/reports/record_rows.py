@@ -101,6 +101,10 @@ class Cost(NamedTuple):
     phases: tuple[float, ...] | None
     """Total by phase, in the order of PHASES; None in records of versions that did not split it."""
 
+    @property
+    def without_grading(self) -> float | None:
+        return None if self.phases is None else self.total - self.phases[PHASES.index("acceptance")]
+
 
 PHASES = ("setup", "agent", "review", "acceptance", "judge", "storage")
 OVERRUN = "budget.overrun"
