@@ -60,7 +60,7 @@ class Meter:
     def layer(self) -> LayerSize:
         """Measure the writable layer."""
         if self._upper is not None:
-            size, count, too_deep = _allocated(self._upper)
+            size, count, too_deep = measure_folder(self._upper)
             return LayerSize((size + self._deleted_bytes()) / MIB, count, too_deep)
         done = self._engine.run("container", "inspect", "--size", "--format", "{{.SizeRw}}", self._name)
         size_text = done.stdout.kept.strip()
@@ -119,10 +119,11 @@ def _upper_folder(pid: int) -> Path | None:
     return None
 
 
-def _allocated(top: Path) -> tuple[int, int, bool]:
+def measure_folder(top: Path) -> tuple[int, int, bool]:
     """Measure a folder that may be changing: bytes on disk, files, and whether a path was too long. No file is opened."""
     total = count = 0
     too_deep = False
+    linked: set[int] = set()
     folders = [os.fspath(top)]
     while folders and count < _MAX_FILES:
         try:
@@ -132,18 +133,26 @@ def _allocated(top: Path) -> tuple[int, int, bool]:
                     if item.is_dir(follow_symlinks=False):
                         folders.append(item.path)
                     else:
-                        total += _size_on_disk(item)
+                        total += _size_on_disk(item, linked)
         except OSError as error:
             too_deep |= error.errno == errno.ENAMETOOLONG
     return total, count, too_deep
 
 
-def _size_on_disk(item: os.DirEntry[str]) -> int:
-    """Return the bytes that a file occupies, or 0 if it was deleted meanwhile."""
+def _size_on_disk(item: os.DirEntry[str], linked: set[int]) -> int:
+    """Return the bytes that a file occupies, or 0 if it was deleted meanwhile.
+
+    `linked`: inodes of files with several hard links that were counted.
+    """
     try:
-        return item.stat(follow_symlinks=False).st_blocks * 512
+        info = item.stat(follow_symlinks=False)
     except OSError:
         return 0
+    if info.st_nlink > 1:
+        if info.st_ino in linked:
+            return 0
+        linked.add(info.st_ino)
+    return info.st_blocks * 512
 
 
 def _tmpfs_bytes(folders: Sequence[str]) -> int | None:
