@@ -19,7 +19,8 @@ MARKER = b"AB_COMMAND="
 
 def processes() -> dict[int, tuple[int, int]]:
     """Return pid -> (parent, session) of every process but the server. Zombies do not count, unless other threads of
-    theirs are alive."""
+    theirs are alive.
+    """
     alive = {}
     for name in posix.listdir("/proc"):
         if not name.isdigit() or name == "1":
@@ -74,8 +75,8 @@ def freeable_kb(pid: int) -> int:
 def living_thread(pid: int) -> str:
     """Return the folder below /proc of a thread that is alive. A main thread that has ended shows no memory."""
     try:
-        for tid in posix.listdir("/proc/%d/task" % pid):
-            thread = "%d/task/%s" % (pid, tid)
+        for tid in posix.listdir(f"/proc/{pid}/task"):
+            thread = f"{pid}/task/{tid}"
             stat = read_proc(thread, "stat")
             if stat and stat_fields(stat)[0] not in (b"Z", b"X"):
                 return thread

@@ -197,7 +197,9 @@ def test_numbers_that_a_log_cannot_store_are_foreign(number: int) -> None:
 
 @pytest.mark.parametrize("escape", [rb"\ud800", rb"\uD800", rb"\udFFF"])
 def test_lone_surrogates_are_escaped(escape: bytes) -> None:
-    (event,) = read_transcript(NONCE.encode() + b' 0 ["seen","open test","","' + escape + b'.py",1]\n', NONCE).audit_events
+    (event,) = read_transcript(
+        NONCE.encode() + b' 0 ["seen","open test","","' + escape + b'.py",1]\n', NONCE
+    ).audit_events
     assert event.file == escape.decode().lower() + ".py"
 
 
