@@ -13,8 +13,8 @@ its priority. The server has one thread, and its process, thread and group ids a
 target is denied, and so is every call that names all processes of a user.
 
 A traced process that stops when it exits (`PTRACE_O_TRACEEXIT`) waits for its tracer, and the kernel drops further signals
-to it. Two that trace each other could not be killed by anybody, and would keep their memory until the host restarts. The
-option is denied, which only `strace` asks for.
+to it. Two that trace each other could not be killed, and would keep their memory until the host restarts. The option,
+which only `strace` asks for, is denied.
 
 Huge pages are not charged to the memory limit of a sandbox, and a program that binds its memory to one NUMA node can make
 the kernel kill processes although the sandbox is far below its limit, as if the host were out of memory. Both are denied.
