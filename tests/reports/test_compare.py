@@ -79,7 +79,8 @@ def test_markdown_and_csv_have_every_method(results: Path) -> None:
 
 def test_plot_is_drawn_with_every_method(results: Path, tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
-    assert invoke(results, "--plot", plot).exit_code == 0
+    drawn = invoke(results, "--plot", plot)
+    assert (drawn.exit_code, drawn.stderr) == (0, f"plot: {plot}\n")
     root = ET.fromstring(plot.read_text())  # noqa: S314 - a file of our own
     circles = root.findall("{http://www.w3.org/2000/svg}circle")
     assert len(circles) == len(PASSED)

@@ -250,6 +250,7 @@ def compare(
     )
     if plot is not None:
         _write_file(plot, cost_quality_svg(result))
+        click.echo(f"plot: {plot}", err=True)
     if form == "html":
         _write_page([line.side.run for line in result.methods if line.side.run], result, out or Path("comparison"))
     elif form == "json":
