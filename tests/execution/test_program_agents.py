@@ -132,7 +132,7 @@ def test_program_without_a_model_is_rejected_before_the_run(task: Path, tmp_path
 
 def test_unknown_program_lists_available_ones(task: Path) -> None:
     with pytest.raises(InputError, match="cli:claude-code"):
-        run(task, "cli:claude", "--model", "scripted:x")
+        run(task, "cli:claude", "--model", "m@http://127.0.0.1:9/v1")
 
 
 def _manifest(result: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
