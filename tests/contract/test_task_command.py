@@ -73,6 +73,15 @@ def test_check_of_a_suite_finds_duplicate_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("C-01")
+def test_glob_over_a_suite_leaves_out_the_files_of_the_suite(tmp_path: Path) -> None:
+    ab("init", tmp_path / "mine")
+    names = sorted((tmp_path / "mine").iterdir())
+    assert {"median-even", "scenario.yaml", "task.schema.json"} <= {path.name for path in names}
+    assert ab("check", *names).stdout.count("ok  ") == 1
+    assert ab("stats", *names).exit_code == 0
+    assert rejected(ab("check", tmp_path / "mine" / "task.schema.json"))
+
+
 def test_init_creates_a_valid_suite(tmp_path: Path) -> None:
     result = ab("init", tmp_path / "mine")
     assert result.exit_code == 0

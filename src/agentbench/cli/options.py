@@ -26,6 +26,29 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
+def _without_suite_files(_ctx: click.Context, _param: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Leave out the files of a suite, which a shell's `tasks/mine/*` matches too, unless nothing else is given."""
+    return tuple(path for path in paths if not (path.is_file() and _is_suite_file(path))) or paths
+
+
+def _is_suite_file(path: Path) -> bool:
+    from agentbench.contract.load import SCENARIO_NAME
+
+    return path.name == SCENARIO_NAME or path.suffix not in {".yaml", ".yml"}
+
+
+def task_paths_argument(*, required: bool = True) -> Callable[[F], F]:
+    """Add the argument `paths`: folders of tasks or suites."""
+    return click.argument(
+        "paths",
+        metavar="PATH…" if required else None,
+        nargs=-1,
+        required=required,
+        type=click.Path(path_type=Path),
+        callback=_without_suite_files,
+    )
+
+
 class RunType(click.ParamType[Path]):
     """A run directory: its path, its id, a unique prefix of its name or id, or `latest`."""
 

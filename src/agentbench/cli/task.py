@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import fresh_option, json_option, sandbox_option
+from agentbench.cli.options import fresh_option, json_option, sandbox_option, task_paths_argument
 from agentbench.core.text import shell_quoted
 
 if TYPE_CHECKING:
     from agentbench.contract.load import LoadedTask
     from agentbench.core.canonical import Json
-
-PATH = click.Path(path_type=Path)
 
 CHECK_EPILOG = """\b
 Example:
@@ -78,7 +76,7 @@ def command() -> None:
 
 
 @command.command("check", epilog=CHECK_EPILOG)
-@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=PATH)
+@task_paths_argument()
 @json_option
 @click.pass_context
 def check(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool) -> None:
@@ -178,7 +176,7 @@ def _check_one(path: Path, problems: list[str]) -> dict[str, Json]:
 
 
 @command.command("new", epilog=NEW_EPILOG)
-@click.argument("folder", metavar="DIR", type=PATH)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--url", help="Git repository (URL or path); needs --commit.")
 @click.option("--commit", help="Commit of the git repository.")
 @click.option("--archive", help="Archive: pypi:NAME==VERSION, a URL or a file; needs --sha256.")
@@ -216,7 +214,7 @@ def new(folder: Path, *, as_json: bool, repo_path: str | None, probe: bool, **so
 
 
 @command.command("stats", epilog=STATS_EPILOG)
-@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=PATH)
+@task_paths_argument()
 @click.option("--fetch", is_flag=True, help="Also fetch and measure remote repositories.")
 @json_option
 def stats(paths: tuple[Path, ...], *, fetch: bool, as_json: bool) -> None:
@@ -285,7 +283,7 @@ def _strata_counts(tasks: list[LoadedTask]) -> dict[str, dict[str, int]]:
 
 
 @command.command("lock", epilog=LOCK_EPILOG)
-@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=PATH)
+@task_paths_argument()
 @sandbox_option
 @fresh_option
 @json_option

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from agentbench.cli.options import fresh_option, json_option, sandbox_option, workers_option
+from agentbench.cli.options import fresh_option, json_option, sandbox_option, task_paths_argument, workers_option
 from agentbench.cli.output import progress_printer
 from agentbench.cli.selection import SelectionOptions, select_tasks, selection_options
 
@@ -27,7 +27,7 @@ Examples:
 
 
 @click.command("audit", epilog=EPILOG)
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@task_paths_argument(required=False)
 @selection_options
 @click.option(
     "--variants",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.options import FILE, FOLDER, json_option
+from agentbench.cli.options import FILE, FOLDER, json_option, task_paths_argument
 from agentbench.reports.number_format import plural
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def import_swebench(
 
 
 @export_group.command("swebench", epilog=EXPORT_EPILOG)
-@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@task_paths_argument()
 @click.option("--out", type=FILE, help="Output file in JSON lines [default: stdout].")
 def export_swebench(*, paths: tuple[Path, ...], out: Path | None) -> None:
     """Export tasks as SWE-bench rows (JSON lines). PATH is a task or a folder of tasks.
@@ -232,7 +232,7 @@ def import_harbor(*, folders: tuple[Path, ...], suite_dir: Path) -> None:
 
 
 @export_group.command("harbor", epilog=HARBOR_OUT_EPILOG)
-@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@task_paths_argument()
 @click.option("--out", type=FOLDER, required=True, help="Folder for the exported tasks.")
 def export_harbor(*, paths: tuple[Path, ...], out: Path) -> None:
     """Export tasks as Harbor folders. PATH is a task or a folder of tasks.
