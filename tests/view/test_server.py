@@ -19,6 +19,7 @@ from agentbench.core.errors import InputError
 from agentbench.execution.operator import read_answer
 from agentbench.execution.task_results import keep_result
 from agentbench.execution.validation import audit_json
+from agentbench.record.run_directory import RunDirectory
 from agentbench.reports.adjudications import read_adjudications
 from agentbench.reports.record_rows import read_rows
 from agentbench.view.explorer import Explorer
@@ -354,6 +355,18 @@ def test_index_reads_again_only_what_changed(tmp_path: Path) -> None:
     assert sorted(read) == ["one", "three", "two"]
     assert {entry.path.name for entry in index.entries()} == {"one", "three"}
     index.close()
+
+
+def test_cap_is_the_one_of_the_last_resume(tmp_path: Path) -> None:
+    path = whole_run(tmp_path / "runs")
+    meta = json.loads((path / "run.json").read_bytes())
+    (path / "run.json").write_text(json.dumps({**meta, "request": {"total_usd": 0.5}}))
+    (entry,) = _read(tmp_path / "runs")
+    assert entry.cap == 0.5
+    with RunDirectory.open(path, harness_version="1", writable=True, caps={"total_usd": 5_000_000}) as run:
+        run.close()
+    (entry,) = _read(tmp_path / "runs")
+    assert entry.cap == 5
 
 
 def _read(folder: Path) -> list[Entry]:

@@ -16,8 +16,10 @@ from pathlib import Path
 
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, InputError
+from agentbench.policy.prices import MICRO
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
+from agentbench.record.run_directory import RunDirectory
 from agentbench.record.run_state import run_state
 from agentbench.reports.html.bounded import bounded
 from agentbench.reports.record_rows import Row, read_rows, trial_of
@@ -311,12 +313,13 @@ class RunIndex:
             return entry
         began = time.monotonic()
         current = signature(entry.path)
-        altered = ""
+        altered, cap = "", entry.cap
         try:
             rows, _, seals = read_rows(entry.path)
             altered = next(map(str, seals.altered()), "")
             state = _state(entry.path, "")
             self.on_rows(entry.key, entry.path, entry.meta, rows, altered)
+            cap = _resumed_cap(entry)
             problem, counts = entry.problem, count(rows)
         except AgentBenchError as error:
             state, problem, counts = "unreadable", error.message, None
@@ -324,8 +327,8 @@ class RunIndex:
             state, problem, counts = "unreadable", f"cannot be read: {type(error).__name__}", None
         now = time.monotonic()
         return replace(
-            entry, signature=current, state=state, problem=problem, altered=altered, counts=counts, read_sec=now - began,
-            read_at=now, state_at=now,
+            entry, signature=current, state=state, problem=problem, altered=altered, cap=cap, counts=counts,
+            read_sec=now - began, read_at=now, state_at=now,
         )  # fmt: skip
 
 
@@ -389,6 +392,15 @@ def _cap(meta: Mapping[str, Json]) -> float | None:
     request = meta.get("request")
     cap = request.get("total_usd") if isinstance(request, Mapping) else None
     return cap if isinstance(cap, int | float) and math.isfinite(cap) else None
+
+
+def _resumed_cap(entry: Entry) -> float | None:
+    """Return the cap with which the run was resumed last, else that of its start."""
+    try:
+        cap = RunDirectory.open(entry.path).resumed_caps().get("total_usd")
+    except AgentBenchError:
+        return entry.cap
+    return entry.cap if cap is None else cap / MICRO
 
 
 def _state(path: Path, fallback: str) -> str:
