@@ -67,13 +67,23 @@ def test_attempt_card_starts_with_the_verdict(run: Path) -> None:
         "failing tests/test_core.py::test_even",
         "acceptance.unit  passes checks  events 41  check unit",
         "agent_stopped: it ended",
-        "1 of 3 fail-to-pass and 11 of 11 pass-to-pass tests passed",
+        "1 of 3 fail-to-pass and 11 of 11 other required tests passed",
         "2 files, +10 -3",
         str(run / "tasks/bad"),
         "attributed to agent",
     ):
         assert part in text
     assert card(run, "--task", "bad").count("FAIL TESTS_FAILED") == 2
+
+
+def test_progress_names_pass_to_pass_only_if_every_check_has_fail_to_pass_tests(tmp_path: Path) -> None:
+    one = record("good")
+    known = tuple(check.model_copy(update={"f2p_total": 3}) for check in one.checks)
+    unknown = (*known, known[0].model_copy(update={"id": "probe", "f2p_total": 0}))
+    text = card(run_dir(tmp_path / "known", [one.model_copy(update={"checks": known})]))
+    assert "3 of 3 fail-to-pass and 11 of 11 pass-to-pass tests passed" in text
+    text = card(run_dir(tmp_path / "unknown", [one.model_copy(update={"checks": unknown})]))
+    assert "3 of 3 fail-to-pass and 11 of 11 other required tests passed" in text
 
 
 def test_run_with_one_attempt_shows_that_attempt(tmp_path: Path) -> None:

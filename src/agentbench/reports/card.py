@@ -208,9 +208,11 @@ def _progress(record: AttemptRecord) -> str:
     progress = record.progress
     if not progress.f2p_total and not progress.p2p_total:
         return ""
+    # Without fail-to-pass tests a check does not say which of its tests passed on the base repository.
+    others = "pass-to-pass" if all(check.f2p_total for check in record.checks) else "other required"
     return (
         f"{progress.f2p_passed} of {progress.f2p_total} fail-to-pass and "
-        f"{progress.p2p_kept} of {progress.p2p_total} pass-to-pass tests passed"
+        f"{progress.p2p_kept} of {progress.p2p_total} {others} tests passed"
     )
 
 

@@ -297,7 +297,7 @@ function verdictTab(record, detail, index) {
           [
             "progress",
             record.progress.f2p_total || record.progress.p2p_total
-              ? `${record.progress.f2p_passed} of ${record.progress.f2p_total} fail-to-pass, ${record.progress.p2p_kept} of ${record.progress.p2p_total} pass-to-pass tests passed`
+              ? `${record.progress.f2p_passed} of ${record.progress.f2p_total} fail-to-pass, ${record.progress.p2p_kept} of ${record.progress.p2p_total} ${record.checks.every((check) => check.f2p_total) ? "pass-to-pass" : "other required"} tests passed`
               : "",
           ],
           ["score", record.score === null ? "none: a gate did not pass" : record.score.toFixed(3)],
