@@ -199,13 +199,16 @@ def test_receiver_that_cannot_be_reached_is_named(run: Path) -> None:
         find_exporter("otel").write(open_source(run), "http://127.0.0.1:9")
 
 
-def test_altered_evidence_is_not_exported(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "form, name", [("inspect", "x.eval"), ("junit", "x.xml"), ("parquet", "x.parquet"), ("swebench", "x.json")]
+)
+def test_altered_evidence_is_not_exported(tmp_path: Path, form: str, name: str) -> None:
     run = sample_run(tmp_path / "runs", (Outcome.PASS,))
     log = next(run.glob(f"tasks/*/{EVENTS}"))
     log.write_bytes(log.read_bytes().replace(b"Done.", b"Nope."))
     with pytest.raises(InputError, match="does not verify"):
-        export(run, "inspect", tmp_path / "x.eval")
-    assert not list(tmp_path.glob("*x.eval*"))
+        export(run, form, tmp_path / name)
+    assert not list(tmp_path.glob(f"*{name}*"))
 
 
 def test_altered_record_is_not_exported(tmp_path: Path) -> None:

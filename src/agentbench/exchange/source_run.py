@@ -1,4 +1,4 @@
-"""The run that is exported: its records and the evidence of each attempt, compared with their seals as they are read."""
+"""The run that is exported: its records and the evidence of each attempt, compared with their seals when it is opened."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from agentbench.core.canonical import Json
 from agentbench.core.errors import InputError
 from agentbench.exchange.attempt_trace import AttemptTrace, read_trace
 from agentbench.record.schema import AttemptRecord
-from agentbench.record.seals import altered_evidence
 from agentbench.reports.provenance import evidence
 from agentbench.reports.record_rows import read_records
 from agentbench.reports.sources import Run, open_run
@@ -22,7 +21,7 @@ VERIFY = "run `ab verify` for details"
 
 @dataclass(frozen=True, slots=True)
 class SourceRun:
-    """A run whose records match their seals."""
+    """A run whose records and evidence match their seals."""
 
     run: Run
 
@@ -54,11 +53,7 @@ class SourceRun:
             yield record
 
     def traces(self) -> Iterator[AttemptTrace]:
-        """Yield the final attempts with their evidence, one at a time.
-
-        Raises:
-            InputError: a file of an attempt differs from its seal.
-        """
+        """Yield the final attempts with their evidence, one at a time."""
         return map(self._trace, self.records())
 
     def provenance(self) -> dict[str, Json]:
@@ -86,12 +81,6 @@ class SourceRun:
         return folder
 
     def _trace(self, record: AttemptRecord) -> AttemptTrace:
-        seals = self.run.seals
-        seal = seals.seals.get(record.attempt_id) if seals else None
-        if seals is not None and seal is not None:
-            altered = altered_evidence(self.path, record, seal, reduced=record.attempt_id in seals.reduced)
-            if altered is not None:
-                raise InputError(f"{self.path} does not verify: {altered}", remedy=VERIFY)
         return read_trace(self.folder(record), record)
 
 
@@ -99,9 +88,11 @@ def open_source(path: Path) -> SourceRun:
     """Open a run for export.
 
     Raises:
-        InputError: not a run directory, it has no attempts, or its records were altered.
+        InputError: not a run directory, it has no attempts, or its records or evidence were altered.
     """
     run = open_run(path)
+    if not run.altered:
+        run = run.with_audit(read_records(path, run.rows))
     if run.altered:
         raise InputError(f"{path} does not verify: {run.altered[0]}", remedy=VERIFY)
     if not run.rows:
