@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 
 from agentbench.cli.launch import run_rows
 from agentbench.contract.load import load_task
+from agentbench.core.canonical import canonical
 from agentbench.execution.config import CliChoices
 from agentbench.execution.request import RunRequest, plan_attempts
 from agentbench.policy.monitor_rules import RuleSet, parse_rules, published_document, published_rules
@@ -54,14 +56,31 @@ def test_published_rules_need_no_copy(run: Path) -> None:
     assert report.unsealed == ("report_summary.md",)
 
 
-def test_changed_rules_files_are_reported_as_unsealed(run: Path, tmp_path: Path) -> None:
+@pytest.mark.req("E-12")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace(b"sudo", b"sudp"),
+        lambda text: text + b" ",
+        lambda text: text.replace(b"{", b'{"rules":[],', 1),
+    ],
+    ids=["content", "blank", "repeated-key"],
+)
+def test_changed_rules_file_is_altered_evidence(run: Path, tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
     copy = shutil.copytree(run, tmp_path / "copy")
     (kept,) = (copy / "rules").iterdir()
-    kept.write_bytes(kept.read_bytes().replace(b"sudo", b"sudp"))
+    kept.write_bytes(change(kept.read_bytes()))
+    report = verified(copy)
+    assert report.decision == "altered"
+    assert [(problem.kind, problem.place) for problem in report.problems] == [("changed", f"rules/{kept.name}")]
+
+
+def test_other_files_beside_the_rules_are_reported_as_unsealed(run: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(run, tmp_path / "copy")
     (copy / "rules" / "more").write_text("[" * 100_000)
     report = verified(copy)
     assert report.ok
-    assert report.unsealed == ("report_summary.md", f"rules/{kept.name}", "rules/more")
+    assert report.unsealed == ("report_summary.md", "rules/more")
 
 
 @pytest.mark.req("E-12", "M-02a", "M-03b")
@@ -94,7 +113,7 @@ def test_unusable_kept_rules_skip_the_recomputation(
         report = verified(run)
     finally:
         kept.write_bytes(before)
-    assert report.ok
+    assert report.ok is (what == "missing")
     (why,) = report.skipped
     assert why.startswith("decisions of breakers and monitors: made with other rules (sha256:")
     assert "does not store (attempts: 1)" in why
@@ -110,7 +129,7 @@ def test_stored_rules_that_take_too_long_are_stopped(
         if rule["id"] == "os.privilege_escalation":
             rule["command"] = ["(.*)" * 90 + "never"]
     slow = parse_rules(json.dumps(document)).digest
-    (copy / "rules" / f"{slow.removeprefix('sha256:')}.json").write_text(json.dumps(document))
+    (copy / "rules" / f"{slow.removeprefix('sha256:')}.json").write_bytes(canonical(document) + b"\n")
     manifest = next(copy.glob("tasks/*/manifest.json"))
     manifest.write_text(manifest.read_text().replace(published_rules().digest, slow))
     reseal(copy)

@@ -26,7 +26,7 @@ from agentbench.core.cpu_budget import CpuBudget
 from agentbench.core.errors import InputError, RecordError
 from agentbench.record.attempt_audit import SYMLINK, AttemptAudit, AuditTerms, Recompute, audit_attempt
 from agentbench.record.attempt_folder import EVENTS, content
-from agentbench.record.kept_rules import RULES, kept_rules, name_matches_content
+from agentbench.record.kept_rules import RULES, is_rule_file, kept_rules, name_matches_content
 from agentbench.record.naming import ADJUDICATIONS, ATTEMPTS, PAGES, REPORT, RUN_JSON, SIGNATURES
 from agentbench.record.run_state import is_imported
 from agentbench.record.schema import UNSEALED, AttemptRecord, parse_record
@@ -140,6 +140,7 @@ class _RunAuditor:
             self._problem("removed", EVENTS, "the run's log is missing")
             return self._report("")
         self._check_types()
+        self._check_rules()
         log = _read_run_log(self.path)
         self._count(log.chain)
         self._check_run_json(log)
@@ -192,9 +193,16 @@ class _RunAuditor:
         """Return the files that no chain covers. Rule files are covered by their names, which are in the manifests."""
         known = {RUN_JSON, EVENTS, ATTEMPTS, "tasks", RULES} | SIGNATURES
         other = {entry.name for entry in self.path.iterdir()} - known
-        rules = (self.path / RULES).iterdir() if (self.path / RULES).is_dir() else ()
-        unknown = {f"{RULES}/{entry.name}" for entry in rules if not name_matches_content(entry)}
+        unknown = {f"{RULES}/{entry.name}" for entry in self._rule_files() if not is_rule_file(entry)}
         return tuple(sorted(other | unknown))
+
+    def _check_rules(self) -> None:
+        for entry in self._rule_files():
+            if is_rule_file(entry) and not name_matches_content(entry):
+                self._problem("changed", f"{RULES}/{entry.name}", "the content differs from the digest in its name")
+
+    def _rule_files(self) -> list[Path]:
+        return sorted((self.path / RULES).iterdir()) if (self.path / RULES).is_dir() else []
 
     def _count(self, chain: ChainReport) -> None:
         self.counts["events"] += chain.events

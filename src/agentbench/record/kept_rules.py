@@ -5,12 +5,11 @@ The file is `rules/<sha256>.json`; every manifest of the run contains the digest
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from pathlib import Path
 
-from agentbench.core.canonical import canonical, digest
+from agentbench.core.canonical import canonical, digest, sha256_hex
 from agentbench.core.errors import RecordError
 from agentbench.policy.monitor_rules import RuleSet, parse_rules, published_document
 from agentbench.record.attempt_folder import content
@@ -61,16 +60,18 @@ def kept_rules(run: Path, name: str) -> RuleSet | None:
     return rules if rules.digest == name else None
 
 
+def is_rule_file(path: Path) -> bool:
+    """Return whether a file is named like stored rules."""
+    return re.fullmatch(r"[0-9a-f]{64}\.json", path.name) is not None
+
+
 def name_matches_content(path: Path) -> bool:
-    """Return whether the content of a rule file matches its name. The rules are not compiled.
+    """Return whether a rule file has the bytes that were written: its name is the digest of all but the final newline.
 
     Raises:
         RecordError: the file cannot be read.
     """
     data = content(path)
-    if data is None or len(data) > MAX_BYTES:
+    if data is None or len(data) > MAX_BYTES or not data.endswith(b"\n"):
         return False
-    try:
-        return path.name == f"{digest(json.loads(data)).removeprefix('sha256:')}.json"
-    except (ValueError, TypeError, RecursionError):
-        return False
+    return path.name == f"{sha256_hex(data[:-1])}.json"
