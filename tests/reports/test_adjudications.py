@@ -181,6 +181,15 @@ def test_list_shows_waiting_attempts(run: Path) -> None:
     assert data["adjudications"][0]["minutes"] == 3
 
 
+def test_list_begins_with_what_was_altered(tmp_path: Path) -> None:
+    run = whole_run(tmp_path / "runs")
+    records = run / "attempts.jsonl"
+    records.write_bytes(records.read_bytes().replace(b"{", b'{"x":1,', 1))
+    shown = adjudicate(run, "--list")
+    assert shown.output.startswith("ALTERED: attempts.jsonl:1 ")
+    assert json.loads(adjudicate(run, "--list", "--json").output)["altered"][0]["place"] == "attempts.jsonl:1"
+
+
 @pytest.mark.parametrize(
     "args,message",
     [

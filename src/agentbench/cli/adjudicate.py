@@ -132,6 +132,7 @@ def _list(run: Run, *, as_json: bool) -> None:
 
     from agentbench.reports.adjudications import read_adjudications
     from agentbench.reports.escape import columns, plain
+    from agentbench.reports.json_parts import seals_json
 
     adjudications = read_adjudications(run.path)
     adjudicated = {adjudication.attempt_id for adjudication in adjudications}
@@ -142,11 +143,12 @@ def _list(run: Run, *, as_json: bool) -> None:
             "adjudications": [adjudication.model_dump(mode="json") for adjudication in adjudications],
             "waiting": [row.attempt_id for row in waiting],
             "review_reasons": reasons,
+            **seals_json(run),
         }
         click.echo(json.dumps(document, indent=2))
         return
     minutes = sum(adjudication.minutes for adjudication in adjudications)
-    click.echo(f"{len(adjudications)} adjudicated ({minutes:g} minutes), {len(waiting)} to review")
+    click.echo(run.mark_seals(f"{len(adjudications)} adjudicated ({minutes:g} minutes), {len(waiting)} to review"))
     tasks = {row.attempt_id: row.task for row in run.rows}
     table = [
         (
