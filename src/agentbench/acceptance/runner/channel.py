@@ -70,7 +70,10 @@ def open_channel(nonce: str) -> Callable[..., None]:
         """Send one record. Forked processes send nothing."""
         if getpid() != pid:
             return
-        data = f"{nonce} {next(numbers)} {encode(record)}\n".encode("ascii")
+        text = encode(
+            record
+        )  # first: a record that cannot be encoded takes no number, or all later ones would be foreign
+        data = f"{nonce} {next(numbers)} {text}\n".encode("ascii")
         while data:
             data = data[write(descriptor, data) :]
 
