@@ -19,9 +19,10 @@ Examples:
   ab export-run RUN --format otel --out http://127.0.0.1:4318
   ab verify run.tar.zst --signed-by trust.yaml
 
-Only a run that verifies is exported. A bundle has all files of the run, also those that are readable only by their owner. With
---public it has minimal evidence (records, hash chains, manifests, graded patches, see `ab retain`), is searched for secrets, and is
-signed; the run itself stays as it is. A public bundle still contains what the agent and its tools wrote in events, redacted.
+A bundle is written only of a run that verifies, other formats only of one whose records and evidence match their seals. A
+bundle has all files of the run, also those that are readable only by their owner. With --public it has minimal evidence
+(records, hash chains, manifests, graded patches, see `ab retain`), is searched for secrets, and is signed; the run itself stays
+as it is. A public bundle still contains what the agent and its tools wrote in events, redacted.
 
 \b
 Formats:
