@@ -99,7 +99,7 @@ def small_run(out: Path, text: str) -> Path:
     run = new_run(out)
     attempt(run)
     (run.path / "rules").mkdir()
-    (run.path / "rules" / f"{sha256_hex(text.encode())}.json").write_text(text)
+    (run.path / "rules" / f"{sha256_hex(text.encode())}.json").write_text(text + "\n")
     (run.path / "report_summary.md").write_text(text)
     run.close()
     return run.path
