@@ -70,9 +70,8 @@ def open_channel(nonce: str) -> Callable[..., None]:
         """Send one record. Forked processes send nothing."""
         if getpid() != pid:
             return
-        text = encode(
-            record
-        )  # first: a record that cannot be encoded takes no number, or all later ones would be foreign
+        # A record that cannot be encoded takes no number, or all later ones would be foreign.
+        text = encode(record)
         data = f"{nonce} {next(numbers)} {text}\n".encode("ascii")
         while data:
             data = data[write(descriptor, data) :]
