@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import py_compile
 import sys
 import types
@@ -50,6 +51,20 @@ def test_library_code_that_is_loaded_later_is_genuine(tmp_path: Path, monkeypatc
     for name, function in (("compiled_elsewhere", "read"), ("runpy", "run_path")):
         assert observer._is_genuine(getattr(importlib.import_module(name), function).__code__), name
     del sys.modules["compiled_elsewhere"]
+
+
+def test_a_new_link_to_a_file_is_no_change_of_it(tmp_path: Path) -> None:
+    """Preparing another task links files of the interpreter, which changes their time like a write."""
+    file = tmp_path / "library.py"
+    file.write_text("x = 1\n", encoding="utf-8")
+    os.utime(file, (1, 1))
+    observer = monitor(tmp_path)
+    observer._started = 2
+    assert observer._is_new(str(file))
+    file.with_name("linked.py").hardlink_to(file)
+    assert not observer._is_new(str(file))
+    file.write_text("x = 2\n", encoding="utf-8")
+    assert observer._is_new(str(file))
 
 
 @pytest.mark.parametrize(

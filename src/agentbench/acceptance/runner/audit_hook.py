@@ -184,8 +184,16 @@ class AuditMonitor:
         return is_own and caller.f_locals.get("bytecode_path", path) == path
 
     def _is_new(self, path: str) -> bool:
-        """Return whether a file was written since the runner started. No program can set the time of a change."""
-        return any(status.st_ctime >= self._started for status in _statuses(path))
+        """Return whether a file was written since the runner started. No program can set the time of a change.
+
+        New links change it too: the harness makes them to files of the interpreter when it prepares other tasks. What a
+        sandbox writes to such a file goes to a copy with one link.
+        """
+        started = self._started
+        return any(
+            status.st_ctime >= started and (status.st_nlink == 1 or status.st_mtime >= started)
+            for status in _statuses(path)
+        )
 
     def _tampering(
         self, event: str, arguments: tuple[Any, ...], frame: FrameType | None
