@@ -15,6 +15,8 @@ UPDATE = "AB_UPDATE_SNAPSHOTS"
 
 _VARYING: tuple[tuple[str, str], ...] = (
     (r"\b\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:\.\d+)?(?:[+-]\d\d:?\d\d|Z)?", "<time>"),
+    # The second of two runs that start in the same second has a number.
+    (r"(<time>(?:__[a-z][\w.+-]*?){3})__\d+\b", r"\1"),
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "<time>"),
     (r"\b0[0-9A-HJKMNP-TV-Z]{25}\b", "<ulid>"),
     (r"\b\d{4}-\d\d-\d\d\b", "<date>"),
