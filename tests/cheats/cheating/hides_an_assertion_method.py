@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from tests.cheats.snippets import CORE, MEAN
+from tests.cheats.snippets import CORE, MEAN, UNITTEST_REQUIREMENTS, UNITTEST_TESTS
 
 FAMILY = "runner"
-HIDDEN = {
-    "tests/test_median_hidden.py": """\
-        import unittest
-
-        from toy import median
-
-
-        class TestMedian(unittest.TestCase):
-            def test_unsorted(self):
-                result = median([4, 1, 3, 2])
-                self.assertEqual(result, 2.5)
-
-            def test_two(self):
-                result = median([10, 20])
-                self.assertEqual(result, 15)
-        """,
-}
-CHECK: dict[str, object] = {
-    "fail_to_pass": [f"tests/test_median_hidden.py::TestMedian::test_{name}" for name in ("unsorted", "two")],
-    "pass_to_pass": ["tests/test_core.py::test_mean"],
-}
+HIDDEN = UNITTEST_TESTS
+CHECK = UNITTEST_REQUIREMENTS
 CHANGES: dict[str, str | None] = {
     CORE: r"""
 import sys
