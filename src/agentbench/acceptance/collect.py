@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from agentbench.acceptance.checks.broken_check import BrokenCheck
 from agentbench.acceptance.checks.pytest.base_survey import base_test_run
@@ -20,6 +19,7 @@ from agentbench.acceptance.validation import run_checks_on_base
 from agentbench.contract.lock import LockedCheck
 from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.contract.schema import Check
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import TaskError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -12,6 +12,7 @@ from agentbench.acceptance.reference_evidence import ReferenceEvidence
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Check
 from agentbench.core.command import Completed, Stream
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import Assurance, Gate, Outcome
 from agentbench.sandbox.protocol import Backend, Prepared, SandboxSpec
 from agentbench.trace.blobs import BlobStore

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentbench.contract.task_files import HiddenFile
+from agentbench.core.dataclass import dataclass
 from agentbench.tree.entry import Entry, FileWrite
 from agentbench.workspace.diff.compare import Globs
 from agentbench.workspace.diff.paths import parents

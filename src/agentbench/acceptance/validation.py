@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
@@ -26,6 +25,7 @@ from agentbench.contract.pytest_command import parse_pytest_command
 from agentbench.contract.schema import Check
 from agentbench.core.canonical import Json
 from agentbench.core.command import Completed
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentFault, HarnessError, InputError, Interrupted, ModelFault, TaskError
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.core.text import printable, without_terminal_codes

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 
 from agentbench.agents.conversation import CHARS_PER_TOKEN
 from agentbench.agents.visible_tests import Failures
+from agentbench.core.dataclass import dataclass
 from agentbench.core.python_syntax import parse_or_none
 from agentbench.tools.session import Session
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pydantic import JsonValue
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentCrashed
 from agentbench.models.faults import MalformedArguments
 from agentbench.models.protocol import Finish, Message, Model, Reply, ToolCall, ToolSpec, answer

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
@@ -14,6 +13,7 @@ from pydantic import JsonValue, ValidationError
 from agentbench.agents.base import AgentExit, AgentSetup
 from agentbench.contract.problem import InvalidFileError, KeyPath, Problem, did_you_mean
 from agentbench.contract.yaml_document import Document, Value, read_document
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.tools.definition import problem_text

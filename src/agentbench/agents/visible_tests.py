@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.tools.session import Session
 
 SAME_FAILURE = 4

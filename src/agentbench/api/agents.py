@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from agentbench.agents.base import Agent, AgentExit, AgentFactory, AgentSetup, stopped
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import Observability
 from agentbench.tools.session import Session
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+
+from agentbench.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from agentbench.execution.job import ClusterStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from agentbench.api.runs import Run, open_run
 from agentbench.api.tasks import TASKS_DIR, Tasks, load_task, resolve_tasks
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.suite import joined_name
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.plugins.kinds import Kind

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from agentbench.api.exporters import OTHER_EXPORTERS, Exporter
 from agentbench.api.report_sections import ReportSection, render_section
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.record.find_run import find_run
 from agentbench.record.schema import AttemptRecord

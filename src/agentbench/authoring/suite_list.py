@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 
 from agentbench.authoring.commit.from_commit import APPROVE
@@ -12,6 +12,7 @@ from agentbench.authoring.commit.task_draft import NOTES_NAME
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.contract.selection import strata_of
 from agentbench.contract.suite import available, suite_folder, suite_problems
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError
 
 

@@ -10,12 +10,12 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.authoring.commit.task_draft import check_name
 from agentbench.contract.freeze_scenario import freeze_scenario
 from agentbench.contract.load import TASK_NAME, load_scenario
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, Interrupted
 from agentbench.core.file_lock import try_lock
 

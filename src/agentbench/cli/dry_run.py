@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentbench.cli.stopping import CANNOT_DECIDE, running_rule
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError
 from agentbench.execution.models import read_prices
 from agentbench.execution.open_study import planned_meta

@@ -12,8 +12,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import InvalidCause, Reason, RunStatus
 from agentbench.record.schema import AttemptRecord

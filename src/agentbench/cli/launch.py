@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from agentbench.cli.progress import Progress
 from agentbench.cli.stopping import running_rule
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.problems import Problems
 from agentbench.execution.config import CliChoices
 from agentbench.execution.open_study import check_study, plan_study, planned_meta, resume_study, start_study

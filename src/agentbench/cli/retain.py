@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from agentbench.cli.options import FILE, RUN, json_option
+from agentbench.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from agentbench.record.retention import Reduction

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from agentbench.cli.options import RUN, stack, tasks_dir_option
+from agentbench.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from agentbench.contract.load import LoadedTask

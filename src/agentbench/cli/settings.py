@@ -13,11 +13,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+
+from agentbench.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from agentbench.contract.problem import Problem

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from agentbench.cli.options import FOLDER, RUN_OR_BUNDLE, given_path, json_option
+from agentbench.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from agentbench.record.audit import RunReport

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.text import printable
 from agentbench.pilot.folder import REGISTRATION, REGISTRATIONS, RUNS
 from agentbench.pilot.verification.result import PilotVerification, counts_text

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.cli.settings import runs_folder
 from agentbench.cli.verify import UNAUTHENTICATED, verify
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.core.text import printable
 from agentbench.record.bundle import open_bundle

@@ -10,11 +10,12 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 
 from agentbench.contract.task_files import TaskFileError, walk
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError
 from agentbench.core.python_syntax import parse as parse_python
 

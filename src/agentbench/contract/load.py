@@ -6,7 +6,6 @@ import dataclasses
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from agentbench.contract.schema import Check, FrozenScenario, Judge, Repo, Scena
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.task_files import MAX_TEXT_BYTES, HiddenFile, read_bytes, read_hidden
 from agentbench.contract.yaml_document import Document, read_document
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError
 from agentbench.core.text import shell_quoted
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Identities, Lock, LockedCheck, LockedImage, LockedSource
 from agentbench.contract.task_files import TaskFileError, walk
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError
 
 _LOCKFILE = re.compile(

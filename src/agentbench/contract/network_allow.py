@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
+
+from agentbench.core.dataclass import dataclass
 
 DEFAULT_PORTS = frozenset({80, 443})
 

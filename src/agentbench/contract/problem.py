@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeAlias
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError
 from agentbench.core.text import printable
 
@@ -17,7 +18,7 @@ MAX_SHOWN = 100
 """Problems listed per file; the rest is only counted."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One problem. `line` counts from 1; 0 means the file as a whole."""
 
@@ -32,11 +33,16 @@ class Problem:
         return printable(text)
 
 
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Sort problems by their place."""
+    return sorted(problems, key=attrgetter("file", "line", "key", "message"))
+
+
 class InvalidFileError(ContractError):
     """A file with problems, ordered by line. `problems` has them as text, `details` as objects."""
 
     def __init__(self, file: str, problems: Iterable[Problem]) -> None:
-        ordered = sorted(set(problems))
+        ordered = in_order(set(problems))
         count = "1 problem" if len(ordered) == 1 else f"{len(ordered)} problems"
         self.details = tuple(ordered[:MAX_SHOWN])
         lines = [str(problem) for problem in self.details]

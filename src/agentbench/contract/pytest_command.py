@@ -14,7 +14,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from agentbench.core.dataclass import dataclass
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.\d+)?)?")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Generic, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -18,6 +17,7 @@ from pydantic_core import ErrorDetails
 from agentbench.contract.problem import KeyPath, Problem, did_you_mean, nearest
 from agentbench.contract.schema import SLUG
 from agentbench.contract.yaml_document import Document, Value, descend
+from agentbench.core.dataclass import dataclass
 
 M = TypeVar("M", bound=BaseModel)
 

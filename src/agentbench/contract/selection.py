@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.problem import did_you_mean
 from agentbench.contract.schema import Strata
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.problems import Problems
 from agentbench.core.text import printable

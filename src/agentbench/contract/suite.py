@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -14,6 +13,7 @@ from agentbench.contract.load import TASK_NAME, LoadedTask, load_scenario, load_
 from agentbench.contract.problem import did_you_mean
 from agentbench.contract.schema import SLUG, Scenario
 from agentbench.core.canonical import digest
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError
 from agentbench.core.text import shell_quoted
 

@@ -6,9 +6,9 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError
 
 MAX_HIDDEN_FILES = 10_000

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.contract import probe_driver
@@ -15,6 +14,7 @@ from agentbench.contract.json_schema import SCENARIO_MODELINE, TASK_MODELINE, wr
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.contract.schema import SLUG
 from agentbench.contract.suite import DEMO
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError, InputError
 
 FIRST_TASK = "median-even"

@@ -10,13 +10,14 @@ import math
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
 import yaml
 
 from agentbench.contract.problem import InvalidFileError, KeyPath, Problem, dotted
+from agentbench.core.dataclass import dataclass
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from agentbench.core.dataclass import dataclass
 
 MIB = 1024 * 1024
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from agentbench.core.dataclass import dataclass
 
 HOUR_US = 3_600_000_000
 

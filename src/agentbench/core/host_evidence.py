@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from agentbench.core.dataclass import dataclass
 
 ManagerState = Literal["running", "stopped", "gone"]
 

@@ -10,9 +10,10 @@ import re
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
+
+from agentbench.core.dataclass import dataclass
 
 MAX_HEAD = 32 << 10
 MAX_HEADERS = 100

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from agentbench.core.dataclass import dataclass
 
 _SINGLE = ("index-url", "no-index", "cert", "proxy", "timeout", "retries")
 _MANY = ("extra-index-url", "find-links", "trusted-host")

@@ -12,10 +12,10 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.core.canonical import Json, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.core.reasons import (

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.exchange.attempt_trace import AttemptTrace, ModelRequest, ToolRun, TraceMessage, iso_time
 from agentbench.exchange.output_file import json_bytes, output_file

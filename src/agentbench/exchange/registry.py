@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from agentbench.contract.problem import did_you_mean
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.text import shell_quoted
 from agentbench.exchange.imported_result import ImportedLog

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.contract.schema import SLUG
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.exchange.attempt_trace import AttemptTrace, read_trace
 from agentbench.record.schema import AttemptRecord

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agentbench.contract.load import LoadedTask
+from agentbench.core.dataclass import dataclass
 from agentbench.trace.originals import EvidenceText
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ the programs with the size and modification time that were found.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.acceptance.cache import key_of
 from agentbench.core.command import Command
+from agentbench.core.dataclass import dataclass
 from agentbench.record.durable import write_atomic
 from agentbench.sandbox.protocol import Backend, Prepared, Sandbox, SandboxSpec
 

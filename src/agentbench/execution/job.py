@@ -8,10 +8,10 @@ the attempt and makes it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from agentbench.core.dataclass import dataclass
 from agentbench.execution.attempt.pipeline import make_attempt
 from agentbench.execution.lab import Lab
 from agentbench.execution.plan import PlanRow

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.lock import Identities
 from agentbench.core.canonical import Json, digest
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, Interrupted, SandboxUnavailable, WorkspaceError
 from agentbench.core.problems import Problems
 from agentbench.execution.environment_facts import EnvironmentFacts, read_environment_facts

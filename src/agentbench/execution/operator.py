@@ -15,11 +15,12 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, Interrupted, RecordError
 from agentbench.core.ids import now_iso
 from agentbench.tools.operator import Answer, Question

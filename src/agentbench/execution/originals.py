@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
 
 from agentbench.core.canonical import CanonicalError, parse_canonical, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, InputError, RecordError
 from agentbench.execution.evidence import sealed_run_key
 from agentbench.record.attempt_folder import EVENTS, ORIGINALS, content

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import digest
+from agentbench.core.dataclass import dataclass
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.execution.config import Configuration
 

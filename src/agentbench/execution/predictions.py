@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import BinaryIO
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.problem import nearest
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.problems import Problems
 from agentbench.core.protocol import PROTOCOL_SEED

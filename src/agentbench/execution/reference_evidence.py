@@ -6,7 +6,7 @@ sealed with the other files, and the log has the digest of every decoy plan.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -16,6 +16,7 @@ from agentbench.acceptance.reference_evidence import PLAN, RecordedEvidence, Ref
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.contract.task_files import read_bytes
 from agentbench.core.canonical import digest, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.execution.task_bundle import Bundle, write_private
 from agentbench.record.attempt_folder import AttemptFolder

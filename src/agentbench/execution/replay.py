@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,7 @@ from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance
 from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, HarnessError, InputError, RecordError, SourceError, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.execution.lab import Lab

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.suite import find_tasks, load_suite
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.problems import Problems
 from agentbench.core.protocol import PROTOCOL_SEED

@@ -7,10 +7,10 @@ on the executor's workers. The study can be interrupted at any moment and resume
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import REPEATED_ON_RESUME, InvalidCause, TerminationCode
 from agentbench.execution.attempt.pipeline import close_abandoned
 from agentbench.execution.executor import Executor

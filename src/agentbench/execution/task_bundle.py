@@ -18,7 +18,7 @@ import os
 import stat
 import tarfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from pydantic import ValidationError
@@ -28,6 +28,7 @@ from agentbench.contract.lock import Identities, Lock
 from agentbench.contract.schema import FrozenScenario, Repo, Task
 from agentbench.core.atomic_file import write_atomic
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import RecordError
 from agentbench.trace.redaction import Redactor
 from agentbench.workspace.secrets.scan import RepositorySecrets

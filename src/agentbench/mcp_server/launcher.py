@@ -12,13 +12,14 @@ import re
 import signal
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
 import agentbench as ab
 from agentbench.agents.registry import require_agent
 from agentbench.contract.schema import SLUG
+from agentbench.core.dataclass import dataclass
 from agentbench.core.text import printable
 from agentbench.execution.request import VARIANTS
 from agentbench.execution.variant_file import load_variant

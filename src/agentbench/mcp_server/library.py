@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -16,6 +16,7 @@ from agentbench.contract.problem import did_you_mean
 from agentbench.contract.selection import strata_of
 from agentbench.contract.suite import available, suite_folder
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.regular_file import open_regular
 from agentbench.core.text import printable
 from agentbench.mcp_server.answer import UNTRUSTED, Answer, answer, fitting, visible

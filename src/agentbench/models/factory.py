@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import HarnessError, InputError
 from agentbench.models.client.chat_model import ChatModel
 from agentbench.models.client.endpoint import Endpoint

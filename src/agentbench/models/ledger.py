@@ -16,9 +16,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.faults import BudgetReached
 from agentbench.policy.prices import MICRO, money

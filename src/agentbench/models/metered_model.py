@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 from pydantic import JsonValue
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ModelFault, RecordError
 from agentbench.core.reasons import TerminationCode
 from agentbench.models.client.endpoint import Dialect

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.models.client.endpoint import UNNAMED, Auth, Dialect, Endpoint, check_allowed, check_url
 from agentbench.models.keys import Keys

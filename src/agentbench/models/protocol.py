@@ -12,12 +12,13 @@ them: a request beyond the budget raises `BudgetReached`, which an agent lets th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
+from agentbench.core.dataclass import dataclass
 from agentbench.models.faults import MalformedArguments
 from agentbench.models.json_values import JsonObject, read_object
 

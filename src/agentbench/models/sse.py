@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.models.faults import NotJson, TooLarge
 from agentbench.models.json_values import JsonObject, dump, read_object
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Protocol, Self
 
+from agentbench.core.dataclass import dataclass
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.json_values import JsonObject
 from agentbench.models.sse import SseEvent

@@ -6,10 +6,10 @@ Each line contains the digest of the line before it, so an edited or removed lin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, RecordError
 from agentbench.record.durable import append_line, drop_torn_line
 

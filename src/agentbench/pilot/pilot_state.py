@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.text import shell_quoted
 from agentbench.pilot.decisions.criteria import StageFacts, next_stage

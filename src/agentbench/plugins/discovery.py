@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.plugins.kinds import Kind
 

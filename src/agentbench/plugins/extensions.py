@@ -8,10 +8,10 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.plugins.discovery import PluginError, installed, load
 from agentbench.plugins.kinds import Kind

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal, Protocol
 
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.applicability import DOMINANCE_TIME
 from agentbench.policy.budget import Budget, Spent

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.execution_price import ExecutionPrice
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.prices import money

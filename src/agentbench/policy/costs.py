@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeGuard
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.execution_price import HOUR_US, ExecutionPrice
 from agentbench.policy.prices import Prices, money
 from agentbench.trace.events import (

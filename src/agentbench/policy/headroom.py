@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from agentbench.core.dataclass import dataclass
 from agentbench.policy.costs import Rates
 
 

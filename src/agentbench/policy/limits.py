@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from agentbench.core.dataclass import dataclass
 from agentbench.policy.budget import Budget
 from agentbench.policy.thresholds import Thresholds, published_thresholds
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from agentbench.core.dataclass import dataclass
 from agentbench.policy.model_answers import read_answer
 from agentbench.policy.monitor_rules import Form
 from agentbench.policy.shell import shell_line

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pydantic import JsonValue
+
+from agentbench.core.dataclass import dataclass
 
 _TEXT_KEYS = frozenset({"content", "text", "reasoning", "reasoning_content", "thinking", "delta", "refusal"})
 _ARGUMENT_KEYS = frozenset({"arguments", "partial_json", "input"})

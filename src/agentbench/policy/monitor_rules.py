@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from agentbench.core.canonical import Json, digest
+from agentbench.core.dataclass import dataclass
 
 Action = Literal["note", "throttle", "deny", "kill", "pause", "quarantine", "terminate"]
 Severity = Literal["note", "penalty", "gate", "terminate"]

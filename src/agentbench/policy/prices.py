@@ -11,12 +11,13 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal, InvalidOperation
 from typing import Literal, Protocol
 
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError
 
 MICRO = 1_000_000

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from agentbench.core.dataclass import dataclass
 
 MAX_LINE = 20_000
 _MAX_DEPTH = 3

@@ -7,9 +7,9 @@ before it, so going back would take nothing away and is not possible.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from agentbench.core.dataclass import dataclass
 from agentbench.trace.events import (
     Briefing,
     EventLike,

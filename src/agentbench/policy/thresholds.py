@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
+
+from agentbench.core.dataclass import dataclass
 
 FIXED_HEADROOM = "headroom_percent"
 """Share of the cost cap that earlier versions reserved."""

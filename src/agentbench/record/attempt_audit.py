@@ -20,11 +20,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 
 from agentbench.core.canonical import CanonicalError, Json, parse_canonical, sha256_hex
 from agentbench.core.cpu_budget import CpuBudget, CpuBudgetSpent
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import RunStatus
 from agentbench.policy.monitor_rules import RuleSet, published_rules

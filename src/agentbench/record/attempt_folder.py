@@ -21,10 +21,11 @@ import os
 import re
 import stat
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from agentbench.core.canonical import Json, canonical, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.regular_file import open_regular
 from agentbench.record.durable import write_atomic

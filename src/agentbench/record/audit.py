@@ -16,13 +16,14 @@ from __future__ import annotations
 import stat
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
 from agentbench.core.canonical import CanonicalError, Json, canonical, parse_canonical, sha256_hex
 from agentbench.core.cpu_budget import CpuBudget
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, RecordError
 from agentbench.record.attempt_audit import SYMLINK, AttemptAudit, AuditTerms, Recompute, audit_attempt
 from agentbench.record.attempt_folder import EVENTS, content

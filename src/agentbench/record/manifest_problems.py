@@ -7,10 +7,10 @@ observed as planned. A planned value of None plans nothing, so manifests of vers
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from agentbench.contract.lock import submodule_revisions
+from agentbench.core.dataclass import dataclass
 from agentbench.record.manifest import Manifest, Observed, Planned
 
 

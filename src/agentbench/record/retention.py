@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import now_iso
 from agentbench.record.attempt_folder import (

@@ -9,7 +9,6 @@ rules:                                     # the first that matches decides
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.yaml_document import read_document
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError
 from agentbench.record.attempt_folder import hash_file
 

@@ -5,11 +5,10 @@ Sealing needs nothing else of the run. A closed chain means that the attempt end
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pydantic import ValidationError
 
 from agentbench.core.canonical import CanonicalError, parse_canonical, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import RecordError
 from agentbench.record.attempt_folder import EVENTS, RECORD, AttemptFolder
 from agentbench.record.durable import write_atomic

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic_core import from_json
 
 from agentbench.core.canonical import CanonicalError, canonical, parse_canonical, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import RecordError
 from agentbench.core.regular_file import open_regular
 from agentbench.record.attempt_folder import EVENTS, FILES, MANIFEST, TASK_FILE, content

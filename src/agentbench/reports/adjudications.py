@@ -7,7 +7,6 @@ never change verdicts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -16,6 +15,7 @@ from pydantic import Field, ValidationError
 
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.canonical import CanonicalError, canonical, parse_canonical
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.core.reasons import Reason

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import RecordError
 from agentbench.core.reasons import Outcome
 from agentbench.core.text import without_terminal_codes

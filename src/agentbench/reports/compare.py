@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.reports.deviations import makes_provisional, provenance_of, side_deviations
 from agentbench.reports.escape import code, csv_text, markdown_table, plain

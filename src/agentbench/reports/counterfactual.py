@@ -7,8 +7,9 @@ asked it: before each tool call, each model request and each further turn. Event
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.execution_price import ExecutionPrice
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.budget import Budget, CostCap, ReachedCap, reached_cap

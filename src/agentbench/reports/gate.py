@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.yaml_document import read_document
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError, InputError
 from agentbench.reports.escape import plain
 from agentbench.reports.number_format import plural, points, points_limit

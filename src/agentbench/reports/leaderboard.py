@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from agentbench.core.canonical import Json, digest
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError
 from agentbench.reports.compare import CompareReport, MethodLine, compare_methods, decision, list_deviations
 from agentbench.reports.escape import code, csv_text, markdown_table, plain

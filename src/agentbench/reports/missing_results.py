@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import REPEATED_ON_RESUME
 from agentbench.reports.number_format import plural
 from agentbench.reports.record_rows import Row

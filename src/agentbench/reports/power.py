@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.reports.escape import columns
 from agentbench.reports.number_format import percent, plural

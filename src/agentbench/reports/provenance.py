@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import yaml
 
+from agentbench.core.dataclass import dataclass
 from agentbench.record.attempt_folder import MANIFEST, TASK_FILE
 from agentbench.reports.record_rows import Row
 from agentbench.trace.json_safe import to_json

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from agentbench.contract.problem import Problem, did_you_mean
+from agentbench.contract.problem import Problem, did_you_mean, in_order
 from agentbench.contract.yaml_document import Document, read_document
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError, InputError, RecordError
 from agentbench.core.problems import Problems
 from agentbench.core.reasons import Reason, RunStatus, TerminationCode
@@ -223,7 +224,7 @@ def _caps(path: Path) -> dict[str, float]:
 
 def _invalid(path: Path, problems: Sequence[Problem], example: str) -> ContractError:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return ContractError(f"{path}: {count}", problems=tuple(map(str, sorted(problems))), remedy=f"example: {example}")
+    return ContractError(f"{path}: {count}", problems=tuple(map(str, in_order(problems))), remedy=f"example: {example}")
 
 
 # --- output -----------------------------------------------------------------------------------------------------------

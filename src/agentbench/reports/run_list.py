@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError
 from agentbench.record.find_run import run_directories
 from agentbench.record.run_state import RunState, run_state

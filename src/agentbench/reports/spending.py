@@ -7,9 +7,9 @@ priced by the `review` row of the run's price table, and state it separately.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.reports.adjudications import Adjudication
 from agentbench.reports.escape import Cell
 from agentbench.reports.number_format import finite, total

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import Assurance, Gate, Outcome
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.adjudications import Adjudication, Review, cases, read_adjudications, reviews

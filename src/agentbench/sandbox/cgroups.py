@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.sandbox.protocol import Limits
 
 SOCKET_BYTES = 64 * MIB

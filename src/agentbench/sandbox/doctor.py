@@ -10,10 +10,11 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.core.command import Command
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, HarnessError
 from agentbench.core.package_settings import host_settings, without_credentials
 from agentbench.process import run_host

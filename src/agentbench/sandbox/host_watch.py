@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.core.host_evidence import HostEvidence, ManagerState
 from agentbench.sandbox.cgroups import read_text
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from agentbench.core.command import Command, Completed
 from agentbench.core.command import ProcessCounts as ProcessCounts  # noqa: PLC0414 - part of this interface
+from agentbench.core.dataclass import dataclass
 from agentbench.tree.entry import FileWrite, Tree
 
 Strength = Literal["hard", "monitored", "absent"]

@@ -26,7 +26,8 @@ import errno
 import platform
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from agentbench.core.dataclass import dataclass
 
 _LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW = 0x7FFF_0000

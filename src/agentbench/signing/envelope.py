@@ -9,9 +9,10 @@ import base64
 import binascii
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agentbench.core.canonical import CanonicalError, Json, parse_strict
+from agentbench.core.dataclass import dataclass
 from agentbench.signing.keys import PublicKey, SigningKey
 
 MAX_BYTES = 64 * 1024 * 1024

@@ -11,12 +11,13 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
 from agentbench.core.canonical import Json, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.text import printable
 from agentbench.record.attempt_folder import EVENTS, RECORD, WORKSPACE, WORKSPACE_LIST, content

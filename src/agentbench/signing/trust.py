@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.yaml_document import parse_document
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError, InputError
 from agentbench.core.text import printable
 from agentbench.signing.envelope import Envelope

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentbench.core.canonical import CanonicalError, canonical, parse_strict, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.file_lock import file_lock
 from agentbench.core.ids import now_iso

@@ -7,8 +7,8 @@ option.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.protocol import PROTOCOL_SEED
 
 SHOWN = 3

@@ -11,8 +11,8 @@ Rates are reported per category, never only as a total.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.statistics.intervals import CONFIDENCE, Interval, wilson
 from agentbench.statistics.rates import Proportion
 

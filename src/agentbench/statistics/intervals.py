@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.statistics.distributions import normal_quantile, t_quantile
 
 CONFIDENCE = 0.95

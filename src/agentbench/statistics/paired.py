@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
 
+from agentbench.core.dataclass import dataclass
 from agentbench.statistics.bootstrap import bootstrap_interval
 from agentbench.statistics.intervals import (
     ALPHA,

@@ -11,11 +11,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.statistics.distributions import t_quantile
 from agentbench.statistics.intervals import ALPHA

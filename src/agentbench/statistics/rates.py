@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import InvalidCause, RunStatus
 from agentbench.statistics.intervals import CONFIDENCE, Interval, clustered_wilson
 from agentbench.statistics.trials import Rate, Trial

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from agentbench.core.dataclass import dataclass
 
 MAX_K = 10
 """Largest k in reports."""

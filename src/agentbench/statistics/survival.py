@@ -11,9 +11,9 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from agentbench.core.dataclass import dataclass
 from agentbench.statistics.distributions import normal_quantile
 from agentbench.statistics.intervals import CONFIDENCE
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import InvalidCause, RunStatus
 from agentbench.statistics.trials import Trial
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from agentbench.contract.schema import StageName
 from agentbench.core.command import ProcessCounts, Stream
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ToolFault
 from agentbench.core.text import printable
 from agentbench.sandbox.protocol import Sandbox

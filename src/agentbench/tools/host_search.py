@@ -11,8 +11,8 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.tools.step_diffs import MAX_DIFFED_FILE
 from agentbench.tools.workspace_tracker import WorkspaceTracker
 from agentbench.tree.entry import Entry

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from agentbench.core.dataclass import dataclass
 from agentbench.policy.breakers import Trip
 
 DEADLINE_RULE = "deadline rule"

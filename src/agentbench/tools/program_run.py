@@ -11,9 +11,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from agentbench.core.command import Command, Completed
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, PatchInvalid
 from agentbench.sandbox.protocol import ProcessObserver
 from agentbench.tools.definition import Execution, ToolContext

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 
 from pydantic import JsonValue
+
+from agentbench.core.dataclass import dataclass
 
 
 class ToolError(StrEnum):

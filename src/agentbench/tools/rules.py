@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentbench.contract.schema import DenyCommand, DependencyRules, StageMode, StageName, Task
+from agentbench.core.dataclass import dataclass
 from agentbench.policy.budget import Budget, CostCap
 from agentbench.policy.headroom import spendable
 from agentbench.policy.limits import Limits
@@ -58,7 +59,7 @@ class Scope:
 class Caps:
     """Caps of the agent phase. Its cost cap is the whole cap until headroom is reserved."""
 
-    budget: Budget = Budget(tool_calls=30, steps_are_calls=True)  # noqa: RUF009 - frozen
+    budget: Budget = Budget(tool_calls=30, steps_are_calls=True)
     cost: CostCap | None = None
     """The whole cost cap, which messages state."""
     wall_sec: float = 1800.0

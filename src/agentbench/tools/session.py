@@ -13,13 +13,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any, NoReturn
 
 from pydantic import JsonValue
 
 from agentbench.contract.schema import StageName
 from agentbench.core.command import Command
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentCrashed, InputError, SandboxError, ToolFault
 from agentbench.core.reasons import TerminationCode
 from agentbench.core.text import printable

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NoReturn
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import Interrupted, ToolFault
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.breakers import READING, WRITING, Trip

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ToolFault, WorkspaceError
 from agentbench.sandbox.protocol import Sandbox
 from agentbench.tools.event_recorder import EventRecorder

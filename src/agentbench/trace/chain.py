@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from agentbench.core.canonical import CanonicalError, Json, parse_canonical
+from agentbench.core.dataclass import dataclass
 from agentbench.trace.events import EVENT_TYPES, Actor, Payload
 
 DOMAIN = b"agentbench/event/v1\x00"

@@ -6,12 +6,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from agentbench.core.canonical import CanonicalError, canonical
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.file_lock import try_lock
 from agentbench.core.regular_file import open_regular

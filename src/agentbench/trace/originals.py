@@ -7,10 +7,10 @@ discards them, so that they know nothing about keys.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.dataclass import dataclass
 
 EvidenceText = Literal["full", "redacted", "digest"]
 """The text of a run's evidence. `full`: only keys and declared secrets are redacted. `redacted`: also the secrets of the base

@@ -7,11 +7,11 @@ else that JSON parsers disagree about.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import RecordError
 from agentbench.core.regular_file import open_regular
 from agentbench.trace.chain import GENESIS, BadLine, Line, read_line

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.dataclass import dataclass
 
 _DOMAIN = b"agentbench tree 1\0"
 

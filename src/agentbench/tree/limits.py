@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentFault
 
 

@@ -6,8 +6,8 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.tree.beneath import DIRECTORY
 from agentbench.tree.entry import Entry, Kind
 from agentbench.tree.limits import Budget

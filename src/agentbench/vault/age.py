@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, RecordError
 
 SECRET_KEY = "AGE-SECRET-KEY-1"

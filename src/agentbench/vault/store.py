@@ -19,11 +19,12 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.core.atomic_file import sync_folder, write_all, write_atomic
 from agentbench.core.canonical import CanonicalError, canonical, parse_canonical, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, RecordError
 from agentbench.trace.originals import KeptOriginal
 from agentbench.vault.access_log import KEY as _KEY

@@ -6,8 +6,9 @@ The summary is an interpretation: it orders events of the log and draws no concl
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import Outcome
 from agentbench.trace.events import (
     AcceptanceCheck,

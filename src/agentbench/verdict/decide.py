@@ -44,8 +44,8 @@ out of the contract rate. The attribution `harness` covers both the harness and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import Assurance, Attribution, Gate, InvalidCause, Outcome, Reason, RunStatus
 from agentbench.trace.events import GateResult, GatesDecided, Termination
 from agentbench.verdict.facts import Facts, Logged, ProgramCommands, Usage

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Literal, TypeVar, cast
 
+from agentbench.core.dataclass import dataclass
 from agentbench.trace.events import (
     AcceptanceCheck,
     AttemptOpened,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import Attribution, Gate, Outcome, Reason, RunStatus, TerminationCode
 from agentbench.core.text import printable
 from agentbench.trace.events import GateResult

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Literal
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import Gate, Outcome, RunStatus
 from agentbench.verdict.facts import Facts
 from agentbench.verdict.gates import Gates, penalties

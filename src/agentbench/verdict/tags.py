@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import Gate, Outcome, RunStatus
 from agentbench.trace.events import AcceptanceCheck, IntegrityFinding, MonitorAlert, Payload, ScorerResult
 from agentbench.verdict.facts import Facts, Logged

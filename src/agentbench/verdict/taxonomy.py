@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import Gate
 from agentbench.trace.events import IntegrityFinding, MonitorAlert
 

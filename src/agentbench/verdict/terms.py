@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from agentbench.contract.schema import Check, Task
 from agentbench.core.canonical import Json, digest
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.execution_price import ExecutionPrice
 
@@ -121,7 +122,7 @@ class Terms:
     judged_only: bool = False
     """The task has no workspace (`repo: none`), so only a judge can evaluate it."""
     caps: Caps = Caps()
-    execution: ExecutionPrice = ExecutionPrice()  # noqa: RUF009 - frozen
+    execution: ExecutionPrice = ExecutionPrice()
     """Price of the agent's commands, which count against the cost cap."""
     rubric: Rubric = field(default_factory=published_rubric)
     needs_briefing: bool = True

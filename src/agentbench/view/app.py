@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -22,6 +21,7 @@ from starlette.routing import Route
 from agentbench import __version__
 from agentbench.contract.suite import DEMO, suite_folder
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, ContractError, InputError
 from agentbench.core.text import printable
 from agentbench.reports.html.bounded import bounded

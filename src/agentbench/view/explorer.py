@@ -14,11 +14,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.reports.attempt_table import retry_of
 from agentbench.reports.query import READ_ONLY, plain_value

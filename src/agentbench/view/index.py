@@ -11,10 +11,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.policy.prices import MICRO
 from agentbench.record.attempt_folder import EVENTS

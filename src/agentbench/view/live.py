@@ -7,10 +7,11 @@ connects again gets the whole state first.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.execution.operator import pending_questions
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.reports.html.bounded import bounded

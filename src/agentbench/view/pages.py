@@ -7,10 +7,11 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.record.attempt_folder import NOT_EVIDENCE, entries_below
 from agentbench.record.naming import ADJUDICATIONS

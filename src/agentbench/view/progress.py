@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.trace.chain import BadLine, Line, read_line
 from agentbench.trace.events import AttemptBegun, AttemptSealed, RunClosed, RunOpened, RunResumed

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.text import printable
 from agentbench.pilot.folder import PILOT_FILE, RUNS
 from agentbench.record.naming import RUN_JSON

@@ -12,7 +12,6 @@ import shutil
 import tempfile
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args, get_origin
 
@@ -22,6 +21,7 @@ from agentbench.contract.load import SCENARIO_NAME, load_scenario
 from agentbench.contract.scorers import SPECS
 from agentbench.contract.suite import DEMO
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError, InputError
 from agentbench.record.durable import write_atomic
 from agentbench.reports.html.bounded import bounded

@@ -19,10 +19,12 @@ import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import parse_qs
+
+from agentbench.core.dataclass import dataclass
 
 MAX_BODY = 128 * 1024
 MAX_ADDRESS = 8 * 1024

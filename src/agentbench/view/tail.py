@@ -6,9 +6,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from agentbench.core.dataclass import dataclass
 
 MAX_READ = 4_000_000
 MAX_LINE = 64_000_000

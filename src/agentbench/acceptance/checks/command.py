@@ -6,7 +6,6 @@ import dataclasses
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from agentbench.acceptance.cache import load_or_make
 from agentbench.acceptance.cache_keys import reference_key
@@ -29,6 +28,7 @@ from agentbench.acceptance.replica import shell
 from agentbench.contract.lock import LockedCheck
 from agentbench.contract.schema import Check
 from agentbench.core.command import Completed
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentFault, ContractError, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.sandbox.protocol import Sandbox

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -29,6 +29,7 @@ from agentbench.acceptance.grading_context import CheckOutcome, GradingContext
 from agentbench.acceptance.replica import ENV, base_entries, grading_spec
 from agentbench.contract.schema import Check
 from agentbench.core.command import MIB, Command, Completed
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentFault, ContractError, SandboxError, TaskError
 from agentbench.core.reasons import Assurance, Outcome
 from agentbench.sandbox.protocol import Mount, RunningCommand, Sandbox

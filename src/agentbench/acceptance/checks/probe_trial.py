@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agentbench.acceptance.candidate import BaseCandidate, BuildFailed, Candidate
 from agentbench.acceptance.checks.exit_status import CANNOT_START
 from agentbench.acceptance.checks.probe import Conversation, converse_outside_log, read_driver_report
@@ -11,6 +9,7 @@ from agentbench.acceptance.grade import protection_of
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.replica import base_entries
 from agentbench.contract.schema import Check
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentFault, ContractError, TaskError
 
 _TAIL = 600

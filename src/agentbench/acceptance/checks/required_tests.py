@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from agentbench.acceptance.runner.runner_monitor import is_test
 from agentbench.contract.schema import Check
+from agentbench.core.dataclass import dataclass
 
 NEUTRAL = frozenset({"skipped", "xfailed", "xpassed"})
 """Neither pass nor failure. A test with such an outcome on the base repository is not required, but must not fail."""

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Protocol
 
 from agentbench.acceptance.checks.junit import ReportRefused, read_junit, worse_outcome
 from agentbench.contract.parsers import OTHER_PARSERS
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import HarnessError
 
 KEPT_OUTPUT = 16 * MIB

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
 from agentbench.acceptance.decoys.mutation import Mutation, Place, Row
+from agentbench.core.dataclass import dataclass
 
 _RNG = random.SystemRandom()
 RUNS, RUNS_WITH_FEW_TESTS = 2, 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from agentbench.acceptance.candidate import Candidate
 from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
@@ -14,6 +13,7 @@ from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.decoys.assignments import DecoyAssignment, DecoyTarget, by_file
 from agentbench.acceptance.decoys.mutation import MAX_SOURCE, apply_mutations
 from agentbench.acceptance.protected import GradedTree, bytecode_of
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import TaskError
 from agentbench.tree.entry import FileWrite
 from agentbench.tree.limits import TreeTooLarge

@@ -8,9 +8,9 @@ import decimal
 import fractions
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from agentbench.acceptance.decoys.source_file import names_in
+from agentbench.core.dataclass import dataclass
 
 VALUE_CALLS = frozenset(
     {"approx", "Fraction", "Decimal", "complex", "date", "datetime", "time", "timedelta", "Path", "PurePath", "UUID"}

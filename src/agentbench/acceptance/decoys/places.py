@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from agentbench.acceptance.decoys.assertions import Helpers, compared_sides
 from agentbench.acceptance.decoys.literals import unwrapped
 from agentbench.acceptance.decoys.mutation import Row
 from agentbench.acceptance.decoys.source_file import SourceFile, TestDef, local_value, names_in
+from agentbench.core.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -26,6 +25,7 @@ from agentbench.acceptance.inspection.dependencies import added_dependencies, is
 from agentbench.acceptance.inspection.rule_match import RuleMatch, SyntaxNodes
 from agentbench.acceptance.inspection.tampering import find_tampering, search_words
 from agentbench.acceptance.protected import BYTECODE, RUNNER_FILES, TEST_FOLDERS
+from agentbench.core.dataclass import dataclass
 from agentbench.core.python_syntax import parse as parse_python
 from agentbench.tree.entry import FileWrite
 from agentbench.verdict.review import COMPILED_FILE

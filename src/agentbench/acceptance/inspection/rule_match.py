@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar, cast
+
+from agentbench.core.dataclass import dataclass
 
 Node = TypeVar("Node", bound=ast.AST)
 

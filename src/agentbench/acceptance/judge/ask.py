@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from statistics import median_low
@@ -13,6 +12,7 @@ from typing import Literal
 from agentbench.acceptance.judge.answer import Answer, Unparseable, read_answer
 from agentbench.acceptance.judge.evidence import Case, evidence
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ModelFault
 from agentbench.core.ids import now_iso
 from agentbench.models.protocol import Model, system, user

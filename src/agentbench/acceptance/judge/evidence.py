@@ -6,10 +6,10 @@ This text is part of recorded requests, so its wording must not change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.trace.events import (
     AcceptanceCheck,
     Briefing,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from agentbench.acceptance.grade import grade
 from agentbench.acceptance.grading_context import Acceptance, GradingContext
 from agentbench.acceptance.mutation.variants import DEFAULT_VARIANTS, Variant, variants
 from agentbench.acceptance.reference import reference_patch
 from agentbench.acceptance.validation import run_baseline, why_not
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
 from agentbench.core.threads import threads

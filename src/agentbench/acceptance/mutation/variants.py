@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from operator import itemgetter
 
@@ -13,6 +12,7 @@ from agentbench.acceptance.mutation.mutations import Change, enclosing, meaning,
 from agentbench.contract.scorers import DEFAULT_TESTS
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.tree.entry import FileWrite, Tree
 from agentbench.workspace.diff.compare import Globs
 from agentbench.workspace.diff.line_diff import LineDiff, Region, split_lines

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agentbench.acceptance.scorers.workspace import ChangedText, added_lines
+from agentbench.core.dataclass import dataclass
 from agentbench.workspace.diff.line_diff import LineDiff
 from agentbench.workspace.secrets.detectors import form_detectors, is_placeholder
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from agentbench.core.command import MIB, Command, Completed
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentFault
 from agentbench.tree.entry import Entry, Kind, Tree
 from agentbench.workspace.diff.extract import ExtractedPatch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from agentbench.agents.base import AgentExit, AgentSetup, program_exit, require_model
 from agentbench.agents.cli import names
@@ -15,6 +14,7 @@ from agentbench.agents.command import (
     BRIEFING_TARGET,
     BRIEFING_VARIABLE,
 )
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Observability
 from agentbench.core.text import printable

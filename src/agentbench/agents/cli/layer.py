@@ -15,11 +15,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.agents.cli.profiles import TARGET, Profile, Source
 from agentbench.core.canonical import digest, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SandboxError, SandboxUnavailable, SetupFailed, WorkspaceError
 from agentbench.core.file_lock import file_lock
 from agentbench.sandbox.protocol import Backend, Limits, Mount, Phase, Prepared, SandboxSpec, SetupPlan, SetupStep

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from importlib import resources
 
+from agentbench.core.dataclass import dataclass
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.gateway.server import PORT
 

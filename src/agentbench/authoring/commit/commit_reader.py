@@ -7,7 +7,6 @@ import dataclasses
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from agentbench.authoring.commit.language import require_python
@@ -32,6 +31,7 @@ from agentbench.authoring.environment.detection import (
 )
 from agentbench.authoring.environment.requirements import distribution_of
 from agentbench.core.canonical import Json, digest
+from agentbench.core.dataclass import dataclass
 from agentbench.core.python_syntax import parse_or_none
 from agentbench.execution.lab import Lab
 from agentbench.sandbox.environments.interpreter import installed

@@ -11,9 +11,10 @@ import ast
 import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.python_syntax import parse_or_none
 
 _RAISES = frozenset({"raises", "warns", "assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex"})

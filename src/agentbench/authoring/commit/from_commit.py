@@ -6,7 +6,6 @@ import dataclasses
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.acceptance.prepare_grading import prepare_grading
@@ -31,6 +30,7 @@ from agentbench.authoring.environment.resolver import (
 from agentbench.authoring.task_lock import TaskLocation, locked_draft, publish
 from agentbench.contract.complexity import LABEL, measure
 from agentbench.contract.load import LoadedTask, load_task
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError, InputError, SourceError, TaskError
 from agentbench.execution.lab import Lab
 from agentbench.workspace.source.history import Commit

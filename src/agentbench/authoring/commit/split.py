@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import TaskError
 from agentbench.workspace.source.history import SUBMODULE, SYMLINK, Commit, CommitChange
 

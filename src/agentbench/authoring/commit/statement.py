@@ -6,8 +6,8 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.python_syntax import parse_or_none
 
 _TRAILER = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import yaml
@@ -13,6 +13,7 @@ import yaml
 from agentbench.contract.json_schema import TASK_MODELINE
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.contract.schema import SLUG
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 
 CHECK = "tests"

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeVar
 
 from agentbench.acceptance.cache import key_of, load_or_make
@@ -25,6 +25,7 @@ from agentbench.authoring.commit.comparison import Verification, compare, list_t
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SetupFailed
 from agentbench.core.reasons import Outcome
 from agentbench.execution.lab import Lab, PreparedTask

@@ -12,7 +12,7 @@ import itertools
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentbench.authoring.environment.python_versions import choose_python
 from agentbench.authoring.environment.requirements import (
@@ -40,6 +40,7 @@ from agentbench.authoring.environment.requirements import (
     unpinned,
     with_tool_files,
 )
+from agentbench.core.dataclass import dataclass
 from agentbench.core.package_name import normal_name
 
 _OPTION_PLUGINS = {"--cov": "pytest-cov", "-n": "pytest-xdist", "--numprocesses": "pytest-xdist", "--timeout": "pytest-timeout",

@@ -8,13 +8,14 @@ from __future__ import annotations
 import datetime as dt
 import platform
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentbench.core.atomic_file import write_atomic
 from agentbench.core.canonical import Json, digest
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import WorkspaceError
 from agentbench.core.package_settings import host_settings
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentbench.authoring.environment.release_dates import PIN, order_of, with_constraints
+from agentbench.core.dataclass import dataclass
 from agentbench.core.package_name import normal_name
 from agentbench.workspace.source.package_index import ProjectFiles, Release, files_of_version
 

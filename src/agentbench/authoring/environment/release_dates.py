@@ -9,9 +9,10 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentbench.authoring.environment.python_versions import released, supported_since
+from agentbench.core.dataclass import dataclass
 from agentbench.core.package_name import normal_name
 from agentbench.workspace.source.package_index import ProjectFiles, Release, version_of
 

@@ -7,8 +7,8 @@ import configparser
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.package_name import normal_name
 from agentbench.core.python_syntax import parse_or_none
 

@@ -12,7 +12,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.authoring.commit.split import UnsuitableCommit
@@ -31,6 +31,7 @@ from agentbench.authoring.environment.requirements import (
     unique,
 )
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.package_name import normal_name
 from agentbench.execution.lab import Lab, PreparedTask
 from agentbench.workspace.source.package_index import ProjectFiles

@@ -14,9 +14,10 @@ import re
 import shlex
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 
 MAX_EMBEDDED = 1_000_000

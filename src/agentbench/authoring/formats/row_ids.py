@@ -9,9 +9,9 @@ import ast
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from agentbench.authoring.environment.requirements import Read
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.python_syntax import parse_or_none
 

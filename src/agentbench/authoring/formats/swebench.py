@@ -10,7 +10,6 @@ import json
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.authoring.commit.commit_reader import repository_name
@@ -25,6 +24,7 @@ from agentbench.authoring.task_lock import TaskLocation, locked_draft, publish
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, PatchInvalid
 from agentbench.core.unique_keys import DuplicateKeyError, key_lines, unique_members
 from agentbench.execution.lab import Lab

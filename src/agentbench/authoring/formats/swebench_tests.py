@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.authoring.commit.task_draft import TaskDraft
@@ -13,6 +13,7 @@ from agentbench.authoring.formats.django import test_command as django_runner
 from agentbench.authoring.formats.row_ids import is_pytest_id, parse_unittest_id, pytest_ids, resolve_bare_names
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Check
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.tree.entry import Tree
 

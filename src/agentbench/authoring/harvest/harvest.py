@@ -15,7 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import get_args
 
@@ -28,6 +28,7 @@ from agentbench.authoring.environment.resolver import EnvironmentResolver
 from agentbench.authoring.task_lock import TaskExists, TaskLocation
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.atomic_file import write_atomic
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError, InputError, PatchInvalid, SourceError, TaskError
 from agentbench.core.file_lock import try_lock
 from agentbench.core.package_settings import without_credentials

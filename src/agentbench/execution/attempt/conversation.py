@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pydantic import JsonValue
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import RecordError
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.transcript import request_messages, response_message

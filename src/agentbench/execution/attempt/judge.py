@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.acceptance.judge.ask import Judgement, conclude, judge
@@ -11,6 +11,7 @@ from agentbench.acceptance.judge.evidence import Case
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Judge
 from agentbench.contract.scorers import LlmJudgeSpec, scorer_spec
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, InputError, Interrupted
 from agentbench.execution.models import Models, recorded_folder
 from agentbench.execution.plan import PlanRow

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentFault, RecordError, SourceError
 from agentbench.record.attempt_folder import WORKSPACE, WORKSPACE_LIST, AttemptFolder
 from agentbench.trace.redaction import Redactor, redact_bytes

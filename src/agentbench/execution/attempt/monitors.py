@@ -7,9 +7,9 @@ plug-in. Their alerts are events like any other, and the verdict follows from th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.text import printable
 from agentbench.execution.attempt.base import Attempt
 from agentbench.plugins.extensions import Extensions

@@ -12,8 +12,8 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import HarnessError, Interrupted, ModelFault, RecordError
 from agentbench.execution.attempt.judge import judge_recording
 from agentbench.execution.cluster.channel_server import BadMessage, Exchange

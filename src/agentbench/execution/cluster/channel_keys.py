@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.dataclass import dataclass
 
 _CLOCK_DIFFERENCE = timedelta(days=2)
 _VALID = timedelta(days=400)

@@ -11,8 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import HarnessError
 from agentbench.execution.cluster.attempt_service import AttemptService
 from agentbench.execution.cluster.channel_keys import new_channel_key

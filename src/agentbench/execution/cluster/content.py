@@ -8,10 +8,10 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from io import BytesIO
 from typing import BinaryIO
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import HarnessError
 
 _IN_MEMORY = 1 << 20

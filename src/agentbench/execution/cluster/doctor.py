@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import HarnessError
 from agentbench.execution.cluster.channel_keys import new_channel_key
 from agentbench.execution.cluster.channel_server import ChannelServer

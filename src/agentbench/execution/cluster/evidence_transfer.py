@@ -15,9 +15,10 @@ import shutil
 import ssl
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import RecordError
 from agentbench.execution.cluster.channel_server import BadMessage, Exchange
 from agentbench.execution.cluster.wire import JsonDict, decode, encode

@@ -13,7 +13,7 @@ import pickle
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -23,6 +23,7 @@ from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.agents.scripted import DEFAULT_SCRIPT
 from agentbench.contract.identity import identify
 from agentbench.contract.load import LoadedTask
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SourceError, WorkspaceError
 from agentbench.execution.cluster.content import Address, ContentStore
 from agentbench.execution.cluster.node_lab import NodeLab

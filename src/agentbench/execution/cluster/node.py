@@ -12,8 +12,9 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, HarnessError
 from agentbench.execution.attempt.pipeline import make_attempt
 from agentbench.execution.cluster.channel_client import ChannelClient, ChannelLost, Dismissed

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentbench.agents.cli.layer import ProgramLayer
 from agentbench.contract.load import LoadedTask
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SourceError
 from agentbench.execution.lab import Lab
 from agentbench.execution.models import Models

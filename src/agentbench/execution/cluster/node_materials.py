@@ -6,10 +6,11 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.contract.load import LoadedTask
+from agentbench.core.dataclass import dataclass
 from agentbench.execution.cluster.content import Address
 from agentbench.execution.cluster.materials import Fetch, unpack_materials
 from agentbench.execution.cluster.node_lab import NodeLab

@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import HarnessError, Interrupted
 from agentbench.core.reasons import TerminationCode
 from agentbench.execution.cluster.attempt_service import AGENT, JUDGE, PLACE

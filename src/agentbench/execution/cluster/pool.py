@@ -11,8 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import HarnessError, Interrupted
 
 _WAKE_SEC = 0.5

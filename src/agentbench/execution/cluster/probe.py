@@ -8,9 +8,10 @@ import shutil
 import socket
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, HarnessError
 from agentbench.execution.version import harness_version
 from agentbench.sandbox.memory_folder import ROOT

@@ -10,9 +10,9 @@ import signal
 import socket
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, HarnessError, InputError
 from agentbench.execution.cluster.node import Node
 

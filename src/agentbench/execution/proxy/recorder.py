@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentbench.contract.network_allow import Destination
 from agentbench.core.command import Stream
+from agentbench.core.dataclass import dataclass
 from agentbench.core.http1 import RequestHead
 from agentbench.core.text import printable
 from agentbench.execution.proxy.allow_list import Refused

@@ -11,13 +11,13 @@ Every client that can reach the socket can use the allowed destinations.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from agentbench.contract.network_allow import Destination
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import HarnessError
 from agentbench.core.http1 import BadRequest, RequestHead, RequestReader, response_head
 from agentbench.execution.proxy.allow_list import AllowList, Refused
@@ -33,7 +33,7 @@ _OVER = "the agent phase was over"
 _STATUS = {"malformed": 400, "not_listed": 403, "not_public": 403, "limit": 429}
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class _Target:
     """Where a request goes, as far as it is known. `problem` says why a name cannot be resolved."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.models.faults import ServiceFault
 
 QUICK_TRIES = 3

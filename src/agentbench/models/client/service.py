@@ -12,10 +12,11 @@ import random
 import socket
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import httpx
 
+from agentbench.core.dataclass import dataclass
 from agentbench.models.client.cancellation import break_connection, cancellable, trace
 from agentbench.models.client.endpoint import Dialect, Endpoint
 from agentbench.models.client.outages import Outages

@@ -6,11 +6,11 @@ A response becomes the same pieces whether it came whole or as a stream, so each
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from pydantic import JsonValue
 
+from agentbench.core.dataclass import dataclass
 from agentbench.models.faults import BadResponse, EmptyResponse, Refused
 from agentbench.models.json_values import JsonObject, arr, count, dump, obj, string, text_of
 from agentbench.models.presets import Sampling

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ModelFault
 from agentbench.models import faults
 from agentbench.models.client.endpoint import Dialect

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from pydantic import JsonValue
 
+from agentbench.core.dataclass import dataclass
 from agentbench.models.dialects import chat
 from agentbench.models.dialects.chat import ChatReader, Piece
 from agentbench.models.faults import Rejected

@@ -7,8 +7,8 @@ import select
 import socket
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.http1 import CONTINUE, LAST_CHUNK, BadRequest, RequestHead, RequestReader, chunk, response_head
 from agentbench.models.json_values import JsonObject
 

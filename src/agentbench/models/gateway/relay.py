@@ -8,9 +8,9 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from dataclasses import dataclass
 from typing import Literal
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, ModelFault
 from agentbench.models.client.endpoint import Dialect
 from agentbench.models.dialects.errors import api_error

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.http1 import BadRequest
 from agentbench.models.client.endpoint import PATHS, Dialect
 from agentbench.models.dialects.usage import count_input

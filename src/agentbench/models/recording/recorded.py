@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ModelFault, RecordError
 from agentbench.models import faults
 from agentbench.models.client.endpoint import Dialect

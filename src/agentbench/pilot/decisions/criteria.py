@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.pilot.decisions.flakes import FlakeScreen, flaky_tasks
 from agentbench.pilot.decisions.observations import Observation
 from agentbench.pilot.design.pilot_file import STAGES, PilotFile

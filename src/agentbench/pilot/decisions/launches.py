@@ -9,10 +9,11 @@ neither load nor the number of workers can change their order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.core.canonical import canonical, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.ids import make_ulid, now_ms, split_ulid
 from agentbench.pilot.decisions.observations import observe
 from agentbench.pilot.design.plan import PlanLine

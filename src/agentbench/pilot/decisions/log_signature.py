@@ -8,12 +8,12 @@ grew since is not altered.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentbench.core.canonical import canonical, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.ids import now_iso
 from agentbench.pilot.folder import DECISIONS, REMOVALS

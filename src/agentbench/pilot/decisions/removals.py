@@ -6,11 +6,12 @@ Removed tasks are not replaced. Their attempts stay on disk and in `audit.csv`, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from enum import StrEnum
 from pathlib import Path
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.ids import now_iso
 from agentbench.core.reasons import Outcome, Reason, TerminationCode

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from agentbench.core.dataclass import dataclass
 from agentbench.pilot.decisions.observations import BREAKERS, CAPS, Observation
 from agentbench.pilot.design.pilot_file import PilotFile
 

@@ -10,9 +10,9 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.pilot.design.pilot_file import STAGES, CostInputs, PilotFile
 from agentbench.pilot.design.plan import PlanLine
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError, InputError
 from agentbench.execution.models import read_prices
 from agentbench.execution.plan import PlanRow, seeds

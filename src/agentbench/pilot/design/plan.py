@@ -11,8 +11,9 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError
 from agentbench.pilot.design.pilot_file import STAGES, Stages
 

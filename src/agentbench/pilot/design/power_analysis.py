@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.pilot.design.pilot_file import PowerAssumptions
 from agentbench.statistics.power import Design, deciding_test, required_discordant, sanity, simulate_power
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.contract.identity import identify
@@ -11,6 +10,7 @@ from agentbench.contract.load import LoadedTask
 from agentbench.contract.selection import Selection, strata_of
 from agentbench.contract.suite import load_suite
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError
 from agentbench.pilot.design.pilot_file import PilotFile
 from agentbench.pilot.design.plan import PlannedTask

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.contract.json_schema import schema_text
 from agentbench.contract.suite import DEMO
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.pilot.design.pilot_file import AGENTS, PilotFile
 from agentbench.pilot.folder import PILOT_FILE, is_pilot, write_text

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from agentbench.core.dataclass import dataclass
 from agentbench.pilot.decisions.decision_log import append_decision, stop_decision
 from agentbench.pilot.decisions.launches import LaunchIds
 from agentbench.pilot.decisions.observations import Records

@@ -6,10 +6,11 @@ Each result is kept at once, so that an interrupted screen continues with the ta
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Lock
 
 from agentbench.acceptance.validation import TaskValidation
+from agentbench.core.dataclass import dataclass
 from agentbench.execution.lab import Lab
 from agentbench.execution.validation import validate_suite
 from agentbench.pilot.decisions.flakes import FlakeScreen, ScreenedTask, write_screen

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from agentbench.core.dataclass import dataclass
 from agentbench.pilot.decisions.efficacy import sequential_decision
 from agentbench.pilot.decisions.observations import Observation
 from agentbench.pilot.pilot_state import PilotState

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import RunStatus
 from agentbench.pilot.decisions.observations import Observation
 from agentbench.pilot.design.efficacy_rule import efficacy_rule, planned_blocks

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.text import shell_quoted
 from agentbench.pilot.decisions.criteria import Criterion, entry_criteria, exit_criteria
 from agentbench.pilot.decisions.stopping_rules import RuleState

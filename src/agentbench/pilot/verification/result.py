@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.pilot.decisions.log_signature import LogSignatureCheck
 from agentbench.pilot.registration.signature import RegistrationSignatures
 from agentbench.record.audit import Decision as AuditDecision

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.sandbox.bwrap.etc_folder import SERVER_DIR
 from agentbench.sandbox.bwrap.spawn.child import DISK, MERGED, SOURCES
 from agentbench.sandbox.environments.interpreter import Interpreter

@@ -11,10 +11,10 @@ import select
 import socket
 import sys
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 import agentbench
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import HarnessError, SandboxError
 from agentbench.core.host_evidence import ManagerState
 from agentbench.process import BackgroundProcess

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 import tarfile
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SandboxUnavailable
 from agentbench.process import run_host
 from agentbench.sandbox.environments import interpreter as interpreters

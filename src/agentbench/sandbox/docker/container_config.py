@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.core.canonical import Json
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.sandbox import seccomp
 from agentbench.sandbox.docker.channel_socket import SOCKET_NAME
 from agentbench.sandbox.layout import COMMAND_ENV, ENV_DIR, HOME, INNER_ID, refuse_system_path

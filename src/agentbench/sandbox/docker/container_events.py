@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from agentbench.core.dataclass import dataclass
 from agentbench.process import StreamingProcess
 from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.engine import Engine

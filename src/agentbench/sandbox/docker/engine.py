@@ -13,12 +13,13 @@ import shutil
 import socket
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from agentbench.core.canonical import Json
 from agentbench.core.command import Completed
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import HarnessError, SandboxError, SandboxUnavailable
 from agentbench.core.text import printable
 from agentbench.process import run_host

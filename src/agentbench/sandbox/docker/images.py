@@ -9,11 +9,11 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agentbench.core.canonical import Json, digest, sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SandboxError, SandboxUnavailable, SetupFailed
 from agentbench.core.ids import new_ulid
 from agentbench.sandbox.docker import bundled_python, labels

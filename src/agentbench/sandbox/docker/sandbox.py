@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agentbench.core.command import MIB, Command, Completed
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, PatchInvalid, SandboxError, SandboxLost
 from agentbench.core.host_evidence import ManagerState
 from agentbench.sandbox.cgroups import megabytes

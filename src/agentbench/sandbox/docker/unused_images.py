@@ -10,11 +10,11 @@ import contextlib
 import json
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from agentbench.core.dataclass import dataclass
 from agentbench.sandbox.docker import labels
 from agentbench.sandbox.docker.engine import Engine
 from agentbench.sandbox.environments.layers import LayerStore

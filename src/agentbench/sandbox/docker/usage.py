@@ -8,10 +8,10 @@ import os
 import random
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.sandbox.cgroups import oom_kills, read_text, usage_files
 from agentbench.sandbox.docker.engine import Engine, EngineFacts
 from agentbench.sandbox.memory_limit import MemoryGauge

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.bwrap.spawn.main import remove_tree
 from agentbench.sandbox.docker import unused_images

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from agentbench.core.canonical import Json, digest
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SetupFailed
 from agentbench.core.ids import now_iso
 from agentbench.sandbox.environments.layers import LayerStore

@@ -7,12 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from agentbench.core.canonical import digest
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import HarnessError, SandboxUnavailable
 from agentbench.process import run_host
 

@@ -17,11 +17,11 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.core.atomic_file import write_atomic
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SandboxError
 from agentbench.core.file_lock import file_lock, is_locked, try_lock
 from agentbench.core.ids import new_ulid

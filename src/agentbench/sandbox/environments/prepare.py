@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol
 
 from agentbench.core.canonical import Json, digest
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SandboxError, SetupFailed
 from agentbench.core.ids import now_iso
 from agentbench.core.package_settings import PackageSettings, host_settings

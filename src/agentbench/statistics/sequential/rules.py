@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 
 from agentbench.core.canonical import Json
+from agentbench.core.dataclass import dataclass
 from agentbench.statistics.intervals import ALPHA, Interval
 
 MAX_LOOKS = 50

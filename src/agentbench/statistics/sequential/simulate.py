@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.statistics.distributions import t_quantile
 from agentbench.statistics.intervals import newcombe_paired

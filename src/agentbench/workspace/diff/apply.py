@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import PatchInvalid, WorkspaceError
 from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
 from agentbench.tree.limits import TreeTooLarge

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from pathspec import GitIgnoreSpec
 
+from agentbench.core.dataclass import dataclass
 from agentbench.tree.entry import Entry, Kind
 from agentbench.workspace.diff.paths import path_problem
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import TaskError, WorkspaceError
 from agentbench.tree.entry import Entry, Kind, Tree
 from agentbench.tree.limits import TreeTooLarge

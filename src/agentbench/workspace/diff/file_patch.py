@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 
 REGULAR, EXECUTABLE, SYMLINK = 0o100644, 0o100755, 0o120000
 CONTEXT, ADD, REMOVE = b" ", b"+", b"-"

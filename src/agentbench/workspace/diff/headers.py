@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import PatchInvalid
 from agentbench.workspace.diff.file_patch import EXECUTABLE, REGULAR, SYMLINK
 

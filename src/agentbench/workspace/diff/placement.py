@@ -7,8 +7,9 @@ the line endings from the file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import PatchInvalid
 from agentbench.workspace.diff.file_patch import ADD, REMOVE, Hunk
 

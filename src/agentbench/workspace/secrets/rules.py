@@ -12,9 +12,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from urllib.parse import unquote
 
+from agentbench.core.dataclass import dataclass
 from agentbench.workspace.secrets.detectors import form_detectors, is_placeholder
 from agentbench.workspace.secrets.usage import MARKS as USAGE_MARKS
 from agentbench.workspace.secrets.usage import find_usages

@@ -10,9 +10,9 @@ import contextlib
 import json
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import WorkspaceError
 from agentbench.workspace.source.snapshot import Snapshot
 

@@ -17,13 +17,13 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SourceError
 from agentbench.core.package_settings import without_credentials
 from agentbench.workspace.diff.paths import display_path, inside_git, target_problem

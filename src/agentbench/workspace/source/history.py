@@ -6,10 +6,10 @@ import contextlib
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SourceError
 from agentbench.core.package_settings import without_credentials
 from agentbench.workspace.source.host_git import HostGit, error_text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SourceError
 from agentbench.workspace.diff.paths import display_path, parents, path_problem
 

@@ -12,13 +12,14 @@ import re
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urljoin, urlsplit
 
 from agentbench.core.command import MIB
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SourceError
 from agentbench.core.package_name import normal_name
 from agentbench.core.package_settings import PackageSettings, host_settings, without_credentials

@@ -7,12 +7,13 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from agentbench.contract.load import LoadedTask
 from agentbench.contract.schema import Repo
 from agentbench.core.atomic_file import write_atomic
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SourceError, WorkspaceError
 from agentbench.tree.entry import tree_digest
 from agentbench.tree.folder import FolderTree

@@ -8,7 +8,7 @@ import posixpath
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from pydantic import BaseModel, ConfigDict
@@ -41,6 +41,7 @@ from agentbench.acceptance.protected import GradedTree, top_level_names
 from agentbench.acceptance.replica import declares_build
 from agentbench.contract.pytest_command import PytestCommand, parse_pytest_command
 from agentbench.contract.schema import Check
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentFault, ContractError, TaskError
 from agentbench.tree.limits import TreeTooLarge
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from agentbench.core.dataclass import dataclass
 
 _POSITION = re.compile(r"\[#(0|[1-9][0-9]{0,8})\]", re.ASCII)
 

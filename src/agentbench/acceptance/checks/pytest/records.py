@@ -9,11 +9,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeGuard
 
 from agentbench.acceptance.checks.pytest.item_ids import CollectedItem, IdMap
 from agentbench.acceptance.checks.pytest.runner_bundle import Canaries
+from agentbench.core.dataclass import dataclass
 
 MAX_LINE = 4 * 1024 * 1024
 MAX_DIGITS = 15

@@ -11,7 +11,7 @@ import json
 import posixpath
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from agentbench.acceptance.checks.environment_integrity import Fingerprint
 from agentbench.acceptance.checks.pytest.item_ids import IdMap
@@ -21,6 +21,7 @@ from agentbench.acceptance.checks.pytest.time_limit import TimeLimit
 from agentbench.acceptance.replica import ENV
 from agentbench.contract.pytest_command import PytestCommand
 from agentbench.core.command import MIB, Command, Completed
+from agentbench.core.dataclass import dataclass
 from agentbench.sandbox.protocol import Sandbox, SandboxSpec
 
 SIDE_BYTES = 64 * MIB

@@ -12,13 +12,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 
 from agentbench.core.canonical import sha256_hex
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import SandboxError
 from agentbench.sandbox.protocol import Mount
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from agentbench.core.dataclass import dataclass
 
 MIN_SEC = 30.0
 FACTOR, MARGIN_SEC = 10, 10.0

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentbench.authoring.formats.row_ids import parse_unittest_id
+from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 
 TESTS_FOLDER = "tests"

@@ -1,6 +1,6 @@
 """Reminders that repeat after a duration."""
 
-from dataclasses import dataclass
+from agentbench.core.dataclass import dataclass
 
 from humantime.formatting import format_duration
 from humantime.parsing import parse

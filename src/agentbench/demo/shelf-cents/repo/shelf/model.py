@@ -1,6 +1,7 @@
 """Items and the stock they form."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
+from agentbench.core.dataclass import dataclass
 
 from shelf.errors import ShelfError
 

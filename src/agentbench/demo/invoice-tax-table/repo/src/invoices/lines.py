@@ -1,6 +1,6 @@
 """Line items, and reading them."""
 
-from dataclasses import dataclass
+from agentbench.core.dataclass import dataclass
 
 CATEGORIES = ("goods", "books", "food", "postage")
 
