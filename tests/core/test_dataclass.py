@@ -41,7 +41,7 @@ class Empty: ...
 
 def _with(decorator: Callable[..., Any], **options: bool) -> Any:
     @decorator(**options)
-    class Made:
+    class Sample:
         """A class with every kind of field."""
 
         a: int
@@ -49,7 +49,7 @@ def _with(decorator: Callable[..., Any], **options: bool) -> Any:
         c: tuple[int, ...] = field(default=(), repr=False)
         d: list[int] = field(default_factory=list, compare=False)
 
-    return Made
+    return Sample
 
 
 OPTIONS = [
@@ -64,14 +64,14 @@ OPTIONS = [
 def test_a_class_behaves_as_one_of_the_standard_library(options: dict[str, bool]) -> None:
     ours, theirs = _with(dataclass, **options), _with(dataclasses.dataclass, **options)
     for arguments, named in (((1,), {}), ((1, "y"), {"d": [3]}), ((), {"a": 2, "c": (1,)})):
-        one, other = ours(*arguments, **named), theirs(*arguments, **named)
-        assert repr(one) == repr(other)
-        assert asdict(one) == asdict(other)
-        assert (one == ours(*arguments, **named)) == (other == theirs(*arguments, **named))
-        assert (one == replace(one, d=[9])) == (other == replace(other, d=[9]))
-        assert one != replace(one, b="z")
-        assert replace(one, a=5).a == 5
-        assert hasattr(one, "__dict__") == hasattr(other, "__dict__")
+        our, their = ours(*arguments, **named), theirs(*arguments, **named)
+        assert repr(our) == repr(their)
+        assert asdict(our) == asdict(their)
+        assert (our == ours(*arguments, **named)) == (their == theirs(*arguments, **named))
+        assert (our == replace(our, d=[9])) == (their == replace(their, d=[9]))
+        assert our != replace(our, b="z")
+        assert replace(our, a=5).a == 5
+        assert hasattr(our, "__dict__") == hasattr(their, "__dict__")
     assert (ours.__hash__ is None) == (theirs.__hash__ is None)
     assert ours.__match_args__ == theirs.__match_args__
     assert ours.__doc__ == theirs.__doc__
@@ -81,52 +81,52 @@ def test_a_class_behaves_as_one_of_the_standard_library(options: dict[str, bool]
 
 
 def test_fields_of_frozen_classes_cannot_be_set_or_deleted() -> None:
-    one = Frozen("a")
+    value = Frozen("a")
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'name'"):
-        one.name = "b"  # type: ignore[misc]
+        value.name = "b"  # type: ignore[misc]
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete field 'name'"):
-        del one.name
+        del value.name
     with pytest.raises(dataclasses.FrozenInstanceError):
-        one.other = 1  # type: ignore[attr-defined]
+        value.other = 1  # type: ignore[attr-defined]
 
 
 def test_equal_values_have_equal_hashes_and_other_classes_are_never_equal() -> None:
-    made = _with(dataclass, frozen=True)
-    assert len({made(1), made(1), made(2)}) == 2
-    assert made(1) != _with(dataclass, frozen=True)(1)
+    sample = _with(dataclass, frozen=True)
+    assert len({sample(1), sample(1), sample(2)}) == 2
+    assert sample(1) != _with(dataclass, frozen=True)(1)
     assert Empty() == Empty()
     assert len({Empty(), Empty()}) == 1
     assert repr(Empty()) == "Empty()"
 
 
 def test_each_object_gets_its_own_default() -> None:
-    one, other = Frozen("a"), Frozen("a")
-    one.parts.append("x")
-    assert other.parts == []
+    first, second = Frozen("a"), Frozen("a")
+    first.parts.append("x")
+    assert second.parts == []
     assert Open("abc").seen is not Open("abc").seen
 
 
 def test_fields_outside_the_constructor_are_set() -> None:
-    one = Open("abc")
-    assert (one.length, one.unit, one.seen) == (3, "usd", {})
+    value = Open("abc")
+    assert (value.length, value.unit, value.seen) == (3, "usd", {})
     with pytest.raises(TypeError):
         Open("abc", unit="eur")  # type: ignore[call-arg]
 
 
-def _pickled(one: object) -> object:
-    return pickle.loads(pickle.dumps(one))  # noqa: S301 - just written
+def _pickled(value: object) -> object:
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 - just written
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, _pickled])
-@pytest.mark.parametrize("one", [Frozen("a", parts=["b"]), Open("abc"), Empty()], ids=repr)
-def test_copies_are_equal(one: object, copied: Callable[[object], object]) -> None:
-    assert copied(one) == one
+@pytest.mark.parametrize("value", [Frozen("a", parts=["b"]), Open("abc"), Empty()], ids=repr)
+def test_copies_are_equal(value: object, copied: Callable[[object], object]) -> None:
+    assert copied(value) == value
 
 
 def test_objects_that_hold_themselves_are_shown() -> None:
-    one = Frozen("a")
-    one.parts.append(one)  # type: ignore[arg-type]
-    assert repr(one) == "Frozen(name='a', count=3, parts=[...], note='')"
+    value = Frozen("a")
+    value.parts.append(value)  # type: ignore[arg-type]
+    assert repr(value) == "Frozen(name='a', count=3, parts=[...], note='')"
 
 
 def test_methods_of_the_class_are_kept() -> None:
