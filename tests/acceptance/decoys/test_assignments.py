@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbench.acceptance.decoys.assignments import FEW_TESTS, MAX_ALIKE_SEC, DecoyPlan, DecoyTarget, draw_runs
+from agentbench.acceptance.decoys.assignments import (
+    FEW_TESTS,
+    MAX_ALIKE_SEC,
+    DecoyPlan,
+    DecoyTarget,
+    draw_runs,
+    without_recognisable,
+)
 from agentbench.acceptance.decoys.mutation import Kind, Mutation
 
 pytestmark = pytest.mark.component
@@ -35,7 +42,8 @@ def target(
 
 
 def plan_of(*targets: DecoyTarget, reference_sec: float = FAST) -> DecoyPlan:
-    return DecoyPlan(targets=targets, runs=draw_runs(targets, reference_sec))
+    drawn = without_recognisable(targets)
+    return DecoyPlan(targets=drawn, runs=draw_runs(drawn, reference_sec))
 
 
 drawn_targets = st.builds(
@@ -58,7 +66,7 @@ def test_each_test_is_real_and_a_decoy_somewhere(drawn: list[DecoyTarget], refer
     assert plan == DecoyPlan.model_validate_json(plan.model_dump_json())
     assert assignments[0].only == ()
     assert all(assignment.only == (() if plan.alike else plan.ids) for assignment in assignments[1:])
-    for one in drawn:
+    for one in plan.targets:
         versions = Counter(assignment.decoys.get(one, REAL) for assignment in assignments)
         assert 0 < versions[REAL] < len(assignments)
         assert all(version < len(one.mutation.replacements) for version in versions)
@@ -115,6 +123,15 @@ def test_few_tests_run_more_often_only_if_they_take_long(count: int, reference_s
     plan = plan_of(*fail_to_pass, target("test_kept", fail_to_pass=False), reference_sec=reference_sec)
     assert len(plan.assignments()) == runs
     assert plan.alike == (0 < count <= FEW_TESTS and runs == 2)
+
+
+@pytest.mark.req("G-01")
+@pytest.mark.parametrize("count, kept", [(0, 2), (1, 0), (FEW_TESTS, 0), (FEW_TESTS + 1, 2)])
+def test_few_fail_to_pass_tests_have_no_decoys_of_other_tests_beside_them(count: int, kept: int) -> None:
+    """Code knows the results of pass-to-pass tests, and their decoys would tell it in which run it is."""
+    fail_to_pass = [target(f"test_{number}") for number in range(count)]
+    others = [target(f"test_kept_{number}", fail_to_pass=False) for number in range(2)]
+    assert len(plan_of(*fail_to_pass, *others).targets) == count + kept
 
 
 def test_tests_that_share_a_decoy_count_once() -> None:

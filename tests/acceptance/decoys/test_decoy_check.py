@@ -216,7 +216,7 @@ def test_rows_may_be_fail_to_pass_and_pass_to_pass(tasks: TaskFactory, tmp_path:
     context = context_with_reference(tasks, tmp_path, hidden=hidden, oracle={"checks": [check]})
     graded = grade(patch_of(context, {SOURCE: FIXED}), context)
     assert graded.accepted
-    evidence = "decoys of 5 of them failed as expected (3 of 3 fail-to-pass tests have one that counts)"
+    evidence = "decoys of 3 of them failed as expected (3 of 3 fail-to-pass tests have one that counts)"
     assert evidence in graded.checks[0].decided.why
     assert graded.checks[0].decided.decoys == 3
 

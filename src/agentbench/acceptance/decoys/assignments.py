@@ -97,6 +97,15 @@ class DecoyAssignment:
     """Opaque ids, and the ids that pytest gave with the reference; None while the plan is tried with it."""
 
 
+def without_recognisable(targets: Sequence[DecoyTarget]) -> tuple[DecoyTarget, ...]:
+    """Return the targets that may have decoys in one plan: if few are fail-to-pass, no others.
+
+    Code under test can know the results of pass-to-pass tests. So it sees which of them are decoys, and knows which of the
+    runs that look alike it is in. A single guess then decides all runs.
+    """
+    return tuple(target for target in targets if target.fail_to_pass or not _are_few(targets))
+
+
 def draw_runs(targets: Sequence[DecoyTarget], reference_sec: float) -> tuple[tuple[int | None, ...], ...]:
     """Draw the runs of a plan. Each test is real in one and a decoy in another.
 
@@ -106,13 +115,10 @@ def draw_runs(targets: Sequence[DecoyTarget], reference_sec: float) -> tuple[tup
     two others that look alike. `reference_sec`: CPU time of the reference's run.
     """
     if _are_few(targets):
-        if reference_sec <= MAX_ALIKE_SEC:
-            return _by_run([_draw(target, RUNS) for target in targets])
-        return _by_run(
-            [_draw_of_few(target) if target.fail_to_pass else _draw(target, RUNS_WITH_FEW_TESTS) for target in targets]
-        )
+        are_alike = reference_sec <= MAX_ALIKE_SEC
+        return _by_run([_draw() if are_alike else _draw_of_few(target) for target in targets])
     while True:
-        versions = [_draw(target, RUNS) for target in targets]
+        versions = [_draw() for _ in targets]
         runs = zip(
             *(drawn for drawn, target in zip(versions, targets, strict=True) if target.fail_to_pass), strict=True
         )
@@ -124,12 +130,9 @@ def _are_few(targets: Sequence[DecoyTarget]) -> bool:
     return 0 < sum(target.fail_to_pass for target in targets) <= FEW_TESTS
 
 
-def _draw(target: DecoyTarget, count: int) -> list[int | None]:
-    """Draw the version of a test in each run. Each version is used once, if there are as many."""
-    versions: list[int | None] = [None, *range(count - 1)]
-    if len(target.mutation.replacements) < count - 1:
-        real_runs = _RNG.randrange(1, count)
-        versions = [None] * real_runs + [0] * (count - real_runs)
+def _draw() -> list[int | None]:
+    """Draw in which of two runs a test is a decoy."""
+    versions: list[int | None] = [None, 0]
     _RNG.shuffle(versions)
     return versions
 

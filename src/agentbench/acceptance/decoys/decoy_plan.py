@@ -12,7 +12,7 @@ from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
 from agentbench.acceptance.checks.pytest.item_ids import CollectedItem, function_id, ids_by_position
 from agentbench.acceptance.checks.pytest.run import PytestRun
 from agentbench.acceptance.checks.required_tests import Requirement, tally
-from agentbench.acceptance.decoys.assignments import DecoyPlan, DecoyTarget, draw_runs
+from agentbench.acceptance.decoys.assignments import DecoyPlan, DecoyTarget, draw_runs, without_recognisable
 from agentbench.acceptance.decoys.decoy_runs import DecoyRun, run_decoys, source_of
 from agentbench.acceptance.decoys.mutation import Place
 from agentbench.core.canonical import sha256_hex
@@ -20,10 +20,10 @@ from agentbench.core.errors import TaskError
 from agentbench.workspace.diff.line_diff import LineDiff, split_lines
 
 MAX_FAIL_TO_PASS, MAX_DECOYS_WITH_PASS_TO_PASS = 2000, 20
-"""Maximum number of fail-to-pass ids with decoys. If there are few, pass-to-pass ids bring them to the second number."""
+"""Maximum number of fail-to-pass ids with decoys. If they are fewer than the second number, pass-to-pass ids are added."""
 VERSION = 15
 """Raise this when the fields of `DecoyPlan` change."""
-METHOD = 5
+METHOD = 6
 """Raise this when tests are mutated or runs are drawn differently. Recorded plans stay valid, cached ones are made again."""
 MAX_PLANS = 5
 """Number of plans to draw, each with fewer tests, until the reference behaves correctly in all runs."""
@@ -55,6 +55,7 @@ def _create_plan(tests: PytestCheck) -> DecoyPlan:
     passed = {test for test, outcome in run.transcript.outcomes().items() if outcome == "passed"}
     targets = _possible_targets(reference, [item for item in items if item.id in passed], seed)
     for _ in range(MAX_PLANS):
+        targets = without_recognisable(targets)
         if not targets:
             break
         functions = {function_id(test) for target in targets if target.row is not None for test in target.ids}
