@@ -16,7 +16,8 @@ from agentbench.core.reasons import TerminationCode
 from agentbench.record.audit import RunReport
 from agentbench.record.schema import TerminationRecord
 from agentbench.reports.gate import GateFile, check_gate
-from agentbench.reports.paired import compare_sides, decision
+from agentbench.reports.paired import compare_sides
+from agentbench.reports.paired_decision import decision
 from agentbench.reports.sequential_text import stopping_lines
 from agentbench.reports.sources import open_sides
 from agentbench.reports.stopping import declared_rule

@@ -233,7 +233,8 @@ def compare(
         >>> comparison.difference, comparison.better  # one task cannot be significant
         (1.0, None)
     """
-    from agentbench.reports.paired import compare_sides, decision  # noqa: PLC0415 - slow import
+    from agentbench.reports.paired import compare_sides  # noqa: PLC0415 - slow import
+    from agentbench.reports.paired_decision import decision  # noqa: PLC0415
     from agentbench.reports.sources import refuse_same_results  # noqa: PLC0415
     from agentbench.statistics.paired import Method  # noqa: PLC0415
     from agentbench.statistics.trials import Rate  # noqa: PLC0415

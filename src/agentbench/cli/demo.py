@@ -165,7 +165,8 @@ def _caught(records: Sequence[AttemptRecord]) -> None:
 
 def _compare(a: Path, b: Path) -> None:
     from agentbench.core.text import printable
-    from agentbench.reports.paired import compare_sides, decision
+    from agentbench.reports.paired import compare_sides
+    from agentbench.reports.paired_decision import decision
     from agentbench.reports.sources import open_sides
 
     report = compare_sides(*open_sides(str(a), str(b)))

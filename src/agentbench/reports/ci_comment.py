@@ -16,7 +16,7 @@ from agentbench.reports.escape import code, markdown_table, plain
 from agentbench.reports.gate import GateVerdict
 from agentbench.reports.number_format import plural
 from agentbench.reports.paired import PairedReport
-from agentbench.reports.paired import decision as paired_decision
+from agentbench.reports.paired_decision import decision as paired_decision
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import decision, summarise
 

@@ -15,7 +15,8 @@ from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError, InputError
 from agentbench.reports.escape import plain
 from agentbench.reports.number_format import plural, points, points_limit
-from agentbench.reports.paired import PairedReport, costs_per_attempt, difference_interval
+from agentbench.reports.paired import PairedReport, difference_interval
+from agentbench.reports.paired_costs import costs_per_attempt
 from agentbench.statistics.comparability import join_names
 from agentbench.statistics.intervals import Interval
 from agentbench.statistics.noninferiority import Conclusion, non_inferior

@@ -1,6 +1,6 @@
-"""Paired comparison of two methods on the same tasks: comparability first, then the decision and its evidence.
+"""Paired comparison of two methods on the same tasks.
 
-`compare_sides` computes the report; `decision` is its first line.
+`compare_sides` computes the report. `paired_decision.py` states its decision, `paired_costs.py` its costs.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome
 from agentbench.record.headline import headline
 from agentbench.reports.deviations import makes_provisional, provenance_of, side_deviations
-from agentbench.reports.number_format import percent, plural, point_interval, points, probability, total
+from agentbench.reports.number_format import percent, plural
 from agentbench.reports.record_rows import Row
-from agentbench.reports.sequential_text import margin_limits, rule_name, unadjusted_deviation
+from agentbench.reports.sequential_text import unadjusted_deviation
 from agentbench.reports.sources import Side, refuse_without_results
 from agentbench.reports.stopping import StoppedComparison, stopped_comparison
 from agentbench.statistics.comparability import Comparability, compare_identities, join_names
@@ -225,126 +225,3 @@ def _safety(side: Side) -> list[tuple[str, bool]]:
     if side.run:
         return [(row.task, row.cause == "safety" or row.gates[3] is Outcome.FAIL) for row in side.run.rows]
     return [(trial.task, trial.invalid_cause == "safety") for trial in side.trials]
-
-
-# --- decision ---------------------------------------------------------------------------------------------------------
-
-
-def decision(report: PairedReport) -> str:
-    """The first line: decision, effect with interval, p-value with its test, number of tasks, power.
-
-    A significant difference decides first; EQUIVALENT needs a gate with a margin.
-    """
-    comparison = report.comparison
-    if report.stopped is not None:
-        return _marked(report, _stopped_decision(report))
-    word = "INCONCLUSIVE"
-    interval = report.interval
-    if comparison.better:
-        word = f"{comparison.better} IS BETTER"
-    elif report.equivalent:
-        word, interval = "EQUIVALENT", interval or difference_interval(comparison)
-    margins = () if report.margin is None else (-report.margin, report.margin)
-    effect = f"{report.difference_name} = {points(comparison.difference)} ({point_interval(interval, *margins)})"
-    tasks = plural(len(comparison.pairing.pairs), "task")
-    return _marked(report, f"{word}: {effect}, {_deciding_test(comparison)}, {tasks}. {power_sentence(report)}")
-
-
-_WORDS = {
-    SequentialOutcome.CONTINUE: "UNDECIDED",
-    SequentialOutcome.A_BETTER: "A IS BETTER",
-    SequentialOutcome.B_BETTER: "B IS BETTER",
-    SequentialOutcome.EQUIVALENT: "EQUIVALENT",
-    SequentialOutcome.FUTILE: "FUTILE",
-    SequentialOutcome.INCONCLUSIVE: "INCONCLUSIVE",
-}
-
-
-def _stopped_decision(report: PairedReport) -> str:
-    """Return the decision of the stopping rule, with the interval and p-value adjusted for its looks."""
-    decision = report.adjusted
-    if decision is None or decision.difference is None:
-        return "UNDECIDED: the first look of the stopping rule is not complete."
-    interval = point_interval(decision.interval, *margin_limits(decision))
-    effect = f"{report.difference_name} = {points(decision.difference)} (adjusted {interval})"
-    test = f"adjusted p = {probability(decision.adjusted_p)} ({rule_name(decision.rule)})"
-    made, planned = 2 * decision.blocks, 2 * decision.planned_blocks
-    place = f"Look {decision.look} of {decision.looks}, {made} of {planned} planned attempts"
-    return f"{_WORDS[decision.outcome]}: {effect}, {test}, {plural(decision.tasks, 'task')}. {place}."
-
-
-def _marked(report: PairedReport, line: str) -> str:
-    """Add the labels of the report, and what was altered."""
-    line += "".join(f" [{label}]" for label in report.labels)
-    for name, side in (("B", report.b), ("A", report.a)):
-        line = side.run.mark(line, name) if side.run else line
-    return line
-
-
-def power_sentence(report: PairedReport) -> str:
-    """State the power of the comparison in one sentence."""
-    comparison, detectable = report.comparison, report.comparison.detectable
-    by_test = comparison.method is Method.TEST
-    if by_test and not comparison.better and comparison.discordant < comparison.min_discordant:
-        required = f"at least {comparison.min_discordant} are needed for significance"
-        if not comparison.discordant:
-            return f"No task differs; {required}."
-        differ = "1 task differs" if comparison.discordant == 1 else f"{comparison.discordant} tasks differ"
-        return f"Underpowered: {differ}, {required}."
-    if detectable is None or detectable.effect is None:
-        return (
-            f"Underpowered: with {plural(len(comparison.pairing.pairs), 'task')}, no effect is detectable at 80% power."
-        )
-    effect = f"{detectable.effect * 100:.1f} points"
-    if report.underpowered:
-        return f"Underpowered: the minimum detectable effect is {effect}."
-    return f"Minimum detectable effect: {effect}."
-
-
-def _deciding_test(comparison: Comparison) -> str:
-    if comparison.method is Method.BOOTSTRAP:
-        return "bootstrap over tasks"
-    name = "McNemar mid-p" if comparison.contingency else "sign-flip test"
-    return f"p = {probability(comparison.p_value)} ({name})"
-
-
-# --- costs ------------------------------------------------------------------------------------------------------------
-
-
-def cost_of(side: Side) -> float | None:
-    """Total cost of a side; None if a cost is unknown or units are mixed."""
-    costs = [trial.cost for trial in side.trials]
-    units = {row.cost.unit for row in side.run.rows} if side.run else set()
-    return None if len(units) > 1 or any(cost is None for cost in costs) else total([cost or 0.0 for cost in costs])
-
-
-def cost_units(report: PairedReport) -> tuple[str, ...]:
-    """Known cost units of both sides."""
-    return tuple(sorted({row.cost.unit for side in (report.a, report.b) if side.run for row in side.run.rows}))
-
-
-def costs_per_attempt(report: PairedReport, *, graded: bool = True) -> tuple[float, float] | None:
-    """Mean cost of an attempt on each side: the mean over common tasks of each task's mean.
-
-    Tasks that only one side ran are left out, and every task has the same weight whatever its number of repeats. None
-    if a cost is unknown or the units differ. Without `graded`, the cost of checks does not count.
-    """
-    sides = (report.a, report.b)
-    costs_a, costs_b = ({} if len(cost_units(report)) > 1 else _task_costs(side, graded=graded) for side in sides)
-    pairs = [(costs_a[task], costs_b[task]) for task in costs_a if task in costs_b]
-    known = [(a, b) for a, b in pairs if a is not None and b is not None]
-    if not known or len(known) < len(pairs):
-        return None
-    return total([a for a, _ in known]) / len(known), total([b for _, b in known]) / len(known)
-
-
-def _task_costs(side: Side, *, graded: bool) -> dict[str, float | None]:
-    rows = side.run.rows if side.run else ()
-    attempts = [(trial.task, trial.cost) for trial in side.trials]
-    tasks: dict[str, list[float | None]] = {}
-    for task, cost in attempts if graded else [(row.task, row.cost.without_grading) for row in rows]:
-        tasks.setdefault(task, []).append(cost)
-    return {
-        task: None if None in costs else total([cost or 0.0 for cost in costs]) / len(costs)
-        for task, costs in tasks.items()
-    }

@@ -9,7 +9,9 @@ from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
 from agentbench.reports.escape import Cell, csv_text
 from agentbench.reports.json_parts import interval_json, seals_json
 from agentbench.reports.number_format import finite
-from agentbench.reports.paired import PairedReport, cost_of, cost_units, costs_per_attempt, decision
+from agentbench.reports.paired import PairedReport
+from agentbench.reports.paired_costs import cost_of, cost_units, costs_per_attempt
+from agentbench.reports.paired_decision import decision
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sequential_text import stopping_json
 from agentbench.reports.sources import Side

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from agentbench.reports.escape import code, link, markdown_table, plain
 from agentbench.reports.number_format import amount, percent, plural, point_interval, points, probability
-from agentbench.reports.paired import PairedReport, cost_of, cost_units, costs_per_attempt, decision
+from agentbench.reports.paired import PairedReport
+from agentbench.reports.paired_costs import cost_of, cost_units, costs_per_attempt
+from agentbench.reports.paired_decision import decision
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sequential_text import stopping_lines
 from agentbench.reports.sources import Side

@@ -1,0 +1,58 @@
+"""Costs of the two sides of a paired comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentbench.reports.number_format import total
+from agentbench.reports.paired import PairedReport
+from agentbench.reports.sources import Side
+
+
+def cost_of(side: Side) -> float | None:
+    """Return the total cost of a side; None if a cost is unknown or units are mixed."""
+    units = {row.cost.unit for row in side.run.rows} if side.run else set()
+    return None if len(units) > 1 else _total([trial.cost for trial in side.trials])
+
+
+def cost_units(report: PairedReport) -> tuple[str, ...]:
+    """Return the units of the known costs of both sides."""
+    return tuple(sorted({row.cost.unit for side in (report.a, report.b) if side.run for row in side.run.rows}))
+
+
+def costs_per_attempt(report: PairedReport, *, graded: bool = True) -> tuple[float, float] | None:
+    """Return the mean cost of an attempt on each side: the mean over common tasks of each task's mean.
+
+    Tasks that only one side ran are left out, and every task has the same weight whatever its number of repeats. None
+    if a cost is unknown or the units differ. Without `graded`, the cost of checks does not count.
+    """
+    if len(cost_units(report)) > 1:
+        return None
+    costs_a, costs_b = (_task_costs(side, graded=graded) for side in (report.a, report.b))
+    common = [task for task in costs_a if task in costs_b]
+    mean_a, mean_b = (_mean([costs[task] for task in common]) for costs in (costs_a, costs_b))
+    return None if mean_a is None or mean_b is None else (mean_a, mean_b)
+
+
+def _task_costs(side: Side, *, graded: bool) -> dict[str, float | None]:
+    """Return the mean cost of an attempt at each task; None where a cost is unknown."""
+    if graded:
+        attempts = [(trial.task, trial.cost) for trial in side.trials]
+    else:
+        attempts = [(row.task, row.cost.without_grading) for row in (side.run.rows if side.run else ())]
+    costs: dict[str, list[float | None]] = {}
+    for task, cost in attempts:
+        costs.setdefault(task, []).append(cost)
+    return {task: _mean(task_costs) for task, task_costs in costs.items()}
+
+
+def _mean(costs: Sequence[float | None]) -> float | None:
+    """Return the mean of costs; None if there are none or one is unknown."""
+    cost = _total(costs)
+    return None if cost is None or not costs else cost / len(costs)
+
+
+def _total(costs: Sequence[float | None]) -> float | None:
+    """Return the sum of costs; None if one is unknown."""
+    known_costs = [cost for cost in costs if cost is not None]
+    return total(known_costs) if len(known_costs) == len(costs) else None
