@@ -79,47 +79,58 @@ class RunnerMonitor:
         With `testing`, a test may be running: names that the tests themselves replace may have another value for now.
         """
         if not self._namespaces:
-            for name, module in plain_names(modules).items():
-                package = name.split(".")[0]
-                if package in WATCHED_PACKAGES and issubclass(type(module), ModuleType):
-                    self._modules[name] = module
-                    self._watch_module(name, module)
-                if package == "pluggy":
-                    classes = [value for value in module_namespace(module).values() if type(value) is type]
-                    self._pluggy_classes.update((id(value), value) for value in classes)
-            self._hooks = self._hook_functions()
+            self._watch_runner()
             return []
-        loaded = plain_names(modules)
         changed = [
-            f"sys.modules.{name}"
-            for name, module in self._modules.items()
-            if loaded.get(name) is not module and not (testing and name in self._patched_names)
+            *self._replaced_modules(testing=testing),
+            *self._changed_names(testing=testing),
+            *self._changed_functions(),
+            *(f"{name} lost rows" for name, table, elements in self._tables if _lost_elements(table, elements)),
         ]
-        for name, namespace, keys, values, kind in self._namespaces:
-            found, names = namespace, []
-            if not _are_identical(namespace, keys):
-                found = plain_names(namespace)
-                names = list(self._hiding(found, keys, kind))
-                changed += [f"{name} has names that are no strings"] if len(found) < len(namespace) else []
-            names += [key for key, value in values.items() if found.get(key, _MISSING) is not value]
-            changed += [
-                f"{name}.{key}"
-                for key in names
-                if not (testing and key in self._patched_names and not self._is_product(found.get(key)))
-            ]
-        changed += [
-            name
-            for name, function, code, defaults in self._functions
-            if function.__code__ is not code or function.__defaults__ is not defaults
-        ]
-        changed += [f"{name} lost rows" for name, table, elements in self._tables if _lost_elements(table, elements)]
         # Report these at once: the checks that follow call functions of pytest, which must be its own.
         return self._unreported(changed) or self._unreported(list(self._hook_changes()))
 
-    def _hiding(self, found: Mapping[str, Any], keys: tuple[str, ...], kind: type | None) -> Iterator[str]:
+    def _watch_runner(self) -> None:
+        """Start watching the modules that the runner consists of, and its hooks."""
+        for name, module in plain_names(modules).items():
+            package = name.split(".")[0]
+            if package in WATCHED_PACKAGES and issubclass(type(module), ModuleType):
+                self._modules[name] = module
+                self._watch_module(name, module)
+            if package == "pluggy":
+                classes = [value for value in module_namespace(module).values() if type(value) is type]
+                self._pluggy_classes.update((id(value), value) for value in classes)
+        self._hooks = self._hook_functions()
+
+    def _replaced_modules(self, *, testing: bool) -> Iterator[str]:
+        loaded = plain_names(modules)
+        for name, module in self._modules.items():
+            if loaded.get(name) is not module and not (testing and name in self._patched_names):
+                yield f"sys.modules.{name}"
+
+    def _changed_names(self, *, testing: bool) -> Iterator[str]:
+        """Yield the names of watched modules and classes whose value is another one, and added names that hide others."""
+        for name, namespace, keys, values, kind in self._namespaces:
+            current, changed = namespace, []
+            if not _are_identical(namespace, keys):
+                current = plain_names(namespace)
+                changed = list(self._hiding(current, keys, kind))
+                if len(current) < len(namespace):
+                    yield f"{name} has names that are no strings"
+            changed += [key for key, value in values.items() if current.get(key, _MISSING) is not value]
+            for key in changed:
+                if not (testing and key in self._patched_names and not self._is_product(current.get(key))):
+                    yield f"{name}.{key}"
+
+    def _changed_functions(self) -> Iterator[str]:
+        for name, function, code, defaults in self._functions:
+            if function.__code__ is not code or function.__defaults__ is not defaults:
+                yield name
+
+    def _hiding(self, current: Mapping[str, Any], keys: tuple[str, ...], kind: type | None) -> Iterator[str]:
         """Yield added names that hide a builtin in a module, or a method of a base in a class."""
-        for key in found.keys() - set(keys):
-            value = found[key]
+        for key in current.keys() - set(keys):
+            value = current[key]
             if kind is None:
                 if key in _BUILTINS:
                     yield key
