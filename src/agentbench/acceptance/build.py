@@ -81,8 +81,10 @@ def build_limit(context: GradingContext) -> float:
         return 0
     base = load(context.cache, base_build_key(context), BaseBuild)
     reference = load(context.cache, reference_build_key(context), ReferenceBuild)
-    known = [build.duration_sec for build in (base, reference) if build is not None and build.duration_sec is not None]
-    if not known:
+    durations = [
+        build.duration_sec for build in (base, reference) if build is not None and build.duration_sec is not None
+    ]
+    if not durations:
         return MAX_SEC
     least = MIN_SEC if reference is None else MIN_WITH_REFERENCE_SEC
-    return min(MAX_SEC, max(least, float(round(FACTOR * max(known)))))
+    return min(MAX_SEC, max(least, float(round(FACTOR * max(durations)))))

@@ -31,6 +31,6 @@ def load_prompt(name: str) -> Prompt:
     folder = files("agentbench.agents.prompts")
     file = folder / f"{name}.txt"
     if not name.replace("_", "").isalnum() or not file.is_file():
-        known = sorted(item.name.removesuffix(".txt") for item in folder.iterdir() if item.name.endswith(".txt"))
-        raise InputError(f"unknown prompt '{name}'", remedy=f"available prompts: {', '.join(known)}")
+        names = sorted(item.name.removesuffix(".txt") for item in folder.iterdir() if item.name.endswith(".txt"))
+        raise InputError(f"unknown prompt '{name}'", remedy=f"available prompts: {', '.join(names)}")
     return Prompt(name, file.read_text(encoding="utf-8"))

@@ -92,11 +92,11 @@ def require_setup(name: str, setup: AgentSetup) -> None:
     """
     name = canonical_name(name)
     if name in AGENTS:
-        known = OPTIONS.get(name, ())
+        options = OPTIONS.get(name, ())
         for option in setup.options:
-            if option not in known:
-                msg = f"unknown option '{option}' of agent '{name}'{did_you_mean(option, known)}"
-                raise InputError(msg, remedy=f"options of '{name}': {', '.join(known) or 'none'}")
+            if option not in options:
+                msg = f"unknown option '{option}' of agent '{name}'{did_you_mean(option, options)}"
+                raise InputError(msg, remedy=f"options of '{name}': {', '.join(options) or 'none'}")
     if name in {"scripted", "command", "reference"}:
         AGENTS[name](setup)
     elif name in NEED_MODEL:
@@ -136,9 +136,9 @@ def _factory(name: str) -> AgentFactory:
     if bridge is not None:
         return partial(cli.make_bridged, bridge, name)
     if not OTHER_AGENTS.has(name):
-        known = known_agents()
-        msg = f"unknown agent '{name}'{did_you_mean(name, [*known, *ALIASES])}"
+        names = known_agents()
+        msg = f"unknown agent '{name}'{did_you_mean(name, [*names, *ALIASES])}"
         raise InputError(
-            msg, remedy=f"available agents: {', '.join([*known, *(bridge.forms for bridge in cli.BRIDGES)])}"
+            msg, remedy=f"available agents: {', '.join([*names, *(bridge.forms for bridge in cli.BRIDGES)])}"
         )
     return OTHER_AGENTS.get(name)

@@ -101,7 +101,7 @@ def run(  # noqa: PLR0913 - keyword options of one command
 
     for parser, function in (checks or {}).items():
         register(Kind.CHECK, parser, function)
-    found = _resolve(tasks, suite, Path(tasks_dir))
+    loaded = _resolve(tasks, suite, Path(tasks_dir))
     choices = CliChoices(
         name=name,
         agent=None if agent is None else named(Kind.AGENT, agent),
@@ -112,9 +112,9 @@ def run(  # noqa: PLR0913 - keyword options of one command
         agent_files=None if agent_files is None else Path(agent_files),
     )
     request = RunRequest(
-        suite=joined_name(found),
+        suite=joined_name(loaded),
         tasks_dir=str(Path(tasks_dir).absolute()) if suite else "",
-        task_paths=() if suite else tuple(str(task.folder.absolute()) for task in found),
+        task_paths=() if suite else tuple(str(task.folder.absolute()) for task in loaded),
         variants=tuple(variants),
         choices=choices,
         repeats=repeats,
@@ -128,7 +128,7 @@ def run(  # noqa: PLR0913 - keyword options of one command
         total_usd=total_usd,
         out=Path(out),
     )
-    return _plan_and_run(found, request, on_event)
+    return _plan_and_run(loaded, request, on_event)
 
 
 def grade(

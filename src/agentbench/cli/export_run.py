@@ -114,11 +114,11 @@ def _export_bundle(run: Path, out: Path, *, public: bool, key: str, allow_findin
         from agentbench.signing.publish import public_copy, require_no_secrets
 
         with tempfile.TemporaryDirectory(prefix="agentbench-public-") as folder:
-            copy, found = public_copy(run, Path(folder), signing_key(key))
+            copy, findings = public_copy(run, Path(folder), signing_key(key))
             if not allow_findings:
-                require_no_secrets(found)
-            if found.skipped_files:
-                click.echo(f"{found.skipped_files} files are too large to be searched for secrets.", err=True)
+                require_no_secrets(findings)
+            if findings.skipped_files:
+                click.echo(f"{findings.skipped_files} files are too large to be searched for secrets.", err=True)
             files = write_bundle(copy, out)
     else:
         files = write_bundle(run, out)

@@ -174,10 +174,10 @@ def _run_directories(given: Sequence[Path]) -> list[Path]:
     runs: list[Path] = []
     for folder in given or (runs_folder(),):
         single = (folder / RUN_JSON).exists() or not folder.is_dir()
-        found = [folder] if single else run_directories(folder)
-        if not found:
+        folders = [folder] if single else run_directories(folder)
+        if not folders:
             raise InputError(f"no runs in {folder}")
-        runs += found
+        runs += folders
     return runs
 
 

@@ -110,10 +110,10 @@ def read_settings() -> dict[str, Setting]:
     Raises:
         InputError: a file or a variable has a problem.
     """
-    found = {key.name: Setting(key, key.default, "default") for key in KEYS.values()}
-    found |= _from_file(user_file(), "user")
-    found |= _from_file(Path(PROJECT_FILE), "project")
-    return found | _from_environment()
+    settings = {key.name: Setting(key, key.default, "default") for key in KEYS.values()}
+    settings |= _from_file(user_file(), "user")
+    settings |= _from_file(Path(PROJECT_FILE), "project")
+    return settings | _from_environment()
 
 
 def runs_folder() -> Path:
@@ -132,7 +132,7 @@ class ConfiguredOption(click.Option):
 
 
 def _from_environment() -> dict[str, Setting]:
-    found = {}
+    settings = {}
     for key in KEYS.values():
         text = os.environ.get(key.variable, "")
         if not text:
@@ -142,8 +142,8 @@ def _from_environment() -> dict[str, Setting]:
             from agentbench.core.errors import InputError
 
             raise InputError(f"{key.variable}: expected {expected}, got {text!r}")
-        found[key.name] = Setting(key, value, "environment", key.variable)
-    return found
+        settings[key.name] = Setting(key, value, "environment", key.variable)
+    return settings
 
 
 def _from_file(path: Path, origin: Origin) -> dict[str, Setting]:

@@ -146,13 +146,13 @@ def _check_one(path: Path, problems: list[str]) -> dict[str, Json]:
         loaded = load_task(path)
         ids = identify(loaded)
     except ContractError as error:
-        own = list(error.problems) or [error.message]
-        problems += [problem for problem in own if problem not in problems]
+        messages = list(error.problems) or [error.message]
+        problems += [problem for problem in messages if problem not in problems]
         parts = error.details if isinstance(error, InvalidFileError) else ()
         return {
             "path": str(path),
             "ok": False,
-            "problems": own,
+            "problems": messages,
             "details": [
                 {"file": part.file, "line": part.line, "key": part.key, "message": part.message} for part in parts
             ],

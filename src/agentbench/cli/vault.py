@@ -319,9 +319,9 @@ def _attempt(run: Path, task_id: str | None, repeat: int | None) -> AttemptRecor
     ]
     if len(records) == 1:
         return records[0]
-    known = ", ".join(sorted({record.task_id for record in RunDirectory.open(run).finals()})) or "none"
+    tasks = ", ".join(sorted({record.task_id for record in RunDirectory.open(run).finals()})) or "none"
     problem = "no such attempt" if not records else f"{len(records)} attempts match"
-    raise InputError(f"{problem} in {run}", remedy=f"give --task and --repeat; tasks with attempts: {known}")
+    raise InputError(f"{problem} in {run}", remedy=f"give --task and --repeat; tasks with attempts: {tasks}")
 
 
 def _shown(data: bytes) -> str | dict[str, str]:

@@ -209,8 +209,8 @@ def verify(
     if trust is None:
         report = replace(report, notes=(*report.notes, UNAUTHENTICATED))
     log = open_witness(witness, trust)
-    found = [Problem(item.kind, given_path(run).name, item.message) for item in witness_problems(log, run)]
-    return Verification(report, signature, (*filter(None, [log.problem]), *found))
+    problems = [Problem(item.kind, given_path(run).name, item.message) for item in witness_problems(log, run)]
+    return Verification(report, signature, (*filter(None, [log.problem]), *problems))
 
 
 def _trust(signed_by: str | None) -> Trust | None:

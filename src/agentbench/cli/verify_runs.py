@@ -36,8 +36,8 @@ class _Folder:
         first = self.names.setdefault(run_id(run) or name, name)
         if first != name:
             self.notes.append(f"{name} is a copy of {first} and counts once")
-        found = [*witness_problems(self.log, run), *self._own_problems(run)]
-        self.problems += [Problem(item.kind, f"{name}/{item.place}".rstrip("/"), item.message) for item in found]
+        problems = [*witness_problems(self.log, run), *self._own_problems(run)]
+        self.problems += [Problem(item.kind, f"{name}/{item.place}".rstrip("/"), item.message) for item in problems]
 
     def verify_bundle(self, path: Path) -> None:
         try:

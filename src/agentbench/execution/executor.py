@@ -157,6 +157,6 @@ def open_executor(options: ExecutorOptions) -> Executor:
     if factory is not None:
         return factory(options)
     if not OTHER_EXECUTORS.has(options.name):
-        known = ", ".join(sorted((*EXECUTORS, *OTHER_EXECUTORS.names())))
-        raise InputError(f"unknown executor '{options.name}'", remedy=f"available executors: {known}")
+        names = ", ".join(sorted((*EXECUTORS, *OTHER_EXECUTORS.names())))
+        raise InputError(f"unknown executor '{options.name}'", remedy=f"available executors: {names}")
     return FunctionExecutor(options.name, OTHER_EXECUTORS.get(options.name), options.workers)

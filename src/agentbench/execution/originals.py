@@ -272,5 +272,5 @@ def _altered(run: Path, record: AttemptRecord) -> str:
     seal = seals.seals.get(record.attempt_id)
     if seals.broken is not None or seals.run_json is not None or seal is None:
         return str(seals.broken or seals.run_json or f"attempt {record.attempt_id} is not sealed")
-    found = altered_evidence(run, record, seal, reduced=record.attempt_id in seals.reduced)
-    return "" if found is None else f"the evidence was changed: {found}"
+    alteration = altered_evidence(run, record, seal, reduced=record.attempt_id in seals.reduced)
+    return "" if alteration is None else f"the evidence was changed: {alteration}"

@@ -250,13 +250,15 @@ def prediction_rows(
     Raises:
         InputError: a prediction for an unknown task, or for one without a repository.
     """
-    known: Mapping[str, LoadedTask] = {task.id: task for task in tasks}
+    tasks_by_id: Mapping[str, LoadedTask] = {task.id: task for task in tasks}
     predicted = {prediction.task_id for prediction in predictions}
-    unknown = sorted(predicted - known.keys())
+    unknown = sorted(predicted - tasks_by_id.keys())
     if unknown:
         msg = f"predictions for unknown tasks: {', '.join(unknown[:10])}" + (" …" if unknown[10:] else "")
-        raise InputError(msg, remedy=f"give their tasks with --task; given tasks: {', '.join(sorted(known)[:20])}")
-    without_repository = sorted(task_id for task_id in predicted if known[task_id].task.repo == "none")
+        raise InputError(
+            msg, remedy=f"give their tasks with --task; given tasks: {', '.join(sorted(tasks_by_id)[:20])}"
+        )
+    without_repository = sorted(task_id for task_id in predicted if tasks_by_id[task_id].task.repo == "none")
     if without_repository:
         msg = f"cannot grade a patch on tasks without a repository: {', '.join(without_repository[:10])}"
         raise InputError(msg, remedy="run them with an agent and --judge-model")
@@ -266,7 +268,7 @@ def prediction_rows(
         key = (prediction.task_id, prediction.method)
         repeats[key] += 1
         rows.append(
-            PlanRow(known[prediction.task_id], _configuration(prediction, evidence), repeats[key], PROTOCOL_SEED)
+            PlanRow(tasks_by_id[prediction.task_id], _configuration(prediction, evidence), repeats[key], PROTOCOL_SEED)
         )
     return rows
 

@@ -115,9 +115,9 @@ def replay_run(
     """
     wanted = [record for record in run.finals() if task_id is None or record.task_id == task_id]
     if not wanted:
-        known = ", ".join(sorted({record.task_id for record in run.finals()})) or "none"
+        tasks = ", ".join(sorted({record.task_id for record in run.finals()})) or "none"
         msg = f"no attempt at task '{task_id}' in {run.path}" if task_id else f"no attempts in {run.path}"
-        raise InputError(msg, remedy=f"tasks with attempts: {known}")
+        raise InputError(msg, remedy=f"tasks with attempts: {tasks}")
     for record in wanted:
         report(record)
         yield replay_attempt(run.path / record.artifact_paths.task_dir, record, lab, originals)

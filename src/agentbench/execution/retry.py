@@ -60,11 +60,11 @@ def require_attempts(run: RunDirectory, kind: RetryKind) -> int:
     number = sum(map(kind.wants, finals))
     if number == 0:
         others = {other: sum(map(other.wants, finals)) for other in RetryKind if other is not kind}
-        found = ", ".join(f"--{other} would repeat {count}" for other, count in others.items() if count)
+        alternatives = ", ".join(f"--{other} would repeat {count}" for other, count in others.items() if count)
         nothing = (
             "every attempt passed" if finals else "it has no finished attempts; continue it with `ab run --resume`"
         )
-        raise InputError(f"{run.path} has no attempt that --{kind} repeats", remedy=found or nothing)
+        raise InputError(f"{run.path} has no attempt that --{kind} repeats", remedy=alternatives or nothing)
     return number
 
 

@@ -99,9 +99,9 @@ def load_variant(name: str, folder: Path) -> VariantFile:
         path = bundled
     if not path.exists():
         folders = (folder, bundled_variants())
-        known = ", ".join(sorted({file.stem for parent in folders for file in parent.glob("*.yaml")}))
+        names = ", ".join(sorted({file.stem for parent in folders for file in parent.glob("*.yaml")}))
         msg = f"variant '{name}' not found: {path} does not exist"
-        raise InputError(msg, remedy=f"available variants: {known or 'none'}")
+        raise InputError(msg, remedy=f"available variants: {names or 'none'}")
     document = read_document(path)
     validated = validate_document(document, VariantFile)
     variant, problems = validated.model, list(validated.problems)

@@ -122,8 +122,8 @@ class _Recheck:
             return
         if alert.signals.get("refused"):
             # The ledger also counts requests in flight and what other attempts spend of a shared cap.
-            own = self._limits.budget
-            capped = {"cost_cap": own.cost_micro_usd, "token_cap": own.tokens}.get(alert.rule)
+            budget = self._limits.budget
+            capped = {"cost_cap": budget.cost_micro_usd, "token_cap": budget.tokens}.get(alert.rule)
             if capped is None and not alert.signals.get("shared"):
                 self._report(seq, f"budget {alert.rule}: the attempt has no such cap")
             return

@@ -115,11 +115,11 @@ def adjudicate(folder: Path, record: AttemptRecord, finding: Finding) -> Adjudic
 
 def _categories(record: AttemptRecord, finding: Finding) -> tuple[str, ...]:
     """Return the categories of a finding; by default those with which the attempt was rejected."""
-    known, flagged = taxonomy(), flagged_categories(record)
+    categories, flagged = taxonomy(), flagged_categories(record)
     for category in finding.categories:
-        if category not in known:
-            msg = f"unknown category '{category[:100]}'{did_you_mean(category, known)}"
-            raise InputError(msg, remedy=f"categories: {', '.join(known)}")
+        if category not in categories:
+            msg = f"unknown category '{category[:100]}'{did_you_mean(category, categories)}"
+            raise InputError(msg, remedy=f"categories: {', '.join(categories)}")
         if finding.truth is Truth.CORRECT and category not in flagged:
             msg = f"the attempt was not rejected with {category}, and a correct patch has no other category"
             raise InputError(msg, remedy="leave out --category, or record the patch as incorrect")

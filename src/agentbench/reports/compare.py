@@ -118,7 +118,7 @@ def compare_methods(
     lines.sort(key=lambda line: (-line.share, line.name))
     duels = _duels([trials[line.name] for line in lines], rate)
     costs = [line.cost for line in lines]
-    known = [cost for cost in costs if cost is not None]
+    known_costs = [cost for cost in costs if cost is not None]
     return CompareReport(
         rate=rate,
         methods=tuple(lines),
@@ -126,8 +126,8 @@ def compare_methods(
         tasks=tuple(sorted(common)),
         left_out=tuple(sorted({trial.task for side in sides for trial in side.trials} - common)),
         best=tuple(best_set(len(lines), [_pair_of(duel) for duel in duels if duel.winner is not None])),
-        front=tuple(front([(cost, line.share) for cost, line in zip(known, lines, strict=True)]))
-        if len(known) == len(lines)
+        front=tuple(front([(cost, line.share) for cost, line in zip(known_costs, lines, strict=True)]))
+        if len(known_costs) == len(lines)
         else (),
         unit=unit,
         strengths=tuple(bradley_terry(_wins(len(lines), duels))) if strengths else (),

@@ -100,13 +100,13 @@ class Run:
         seals = self.seals
         if seals is None:
             return self
-        found = [
+        alterations = [
             altered_evidence(self.path, record, seal, reduced=record.attempt_id in seals.reduced)
             for record in records
             if (seal := seals.seals.get(record.attempt_id)) is not None
         ]
-        altered = tuple(filter(None, found))
-        line = with_evidence(self.signature, next(iter(altered), None), complete=len(found) == len(seals.seals))
+        altered = tuple(filter(None, alterations))
+        line = with_evidence(self.signature, next(iter(altered), None), complete=len(alterations) == len(seals.seals))
         return replace(self, altered=(*self.altered, *altered), signature=line)
 
     def evidence_alteration(self, record: AttemptRecord) -> AlteredRecord | None:

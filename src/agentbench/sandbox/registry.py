@@ -73,5 +73,5 @@ def require_backend(name: str) -> None:
         InputError: there is none.
     """
     if name not in NAMES and not OTHER_SANDBOXES.has(name):
-        known = ", ".join((*NAMES, *OTHER_SANDBOXES.names()))
-        raise InputError(f"unknown sandbox backend '{name}'", remedy=f"use one of: {known}")
+        names = ", ".join((*NAMES, *OTHER_SANDBOXES.names()))
+        raise InputError(f"unknown sandbox backend '{name}'", remedy=f"use one of: {names}")

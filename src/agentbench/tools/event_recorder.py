@@ -133,8 +133,8 @@ class EventRecorder:
     def _bounded(self, value: JsonValue) -> JsonValue:
         """Replace long text by an excerpt with its digest, and store the whole as a blob."""
         if isinstance(value, str) and len(value) > MAX_ARGUMENT:
-            whole = value.encode("utf-8", "backslashreplace")
-            return self.excerpt(whole, limit=MAX_ARGUMENT).model_dump(mode="json")
+            encoded = value.encode("utf-8", "backslashreplace")
+            return self.excerpt(encoded, limit=MAX_ARGUMENT).model_dump(mode="json")
         if isinstance(value, (list, dict)) and len(text := _text(value)) > MAX_ARGUMENT:
             return self._bounded(text)
         return _without_floats(value)

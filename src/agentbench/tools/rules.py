@@ -163,7 +163,7 @@ def _budget(task: Task, steps: int) -> Budget:
 
 
 def _test_commands(task: Task) -> tuple[str, ...]:
-    known = [task.hints.test_command]
+    commands = [task.hints.test_command]
     if task.validation is not None:
-        known += [task.validation.failing_command, task.validation.passing_command]
-    return tuple(dict.fromkeys(command.strip() for command in known if command))
+        commands += [task.validation.failing_command, task.validation.passing_command]
+    return tuple(dict.fromkeys(command.strip() for command in commands if command))

@@ -63,8 +63,8 @@ class StepDiffs:
 
     def _keep(self, write: FileWrite, original: Entry | None) -> bool:
         """Keep a content for the next patch. Return False if that would exceed the limit."""
-        held = self._rendered.get(write.path)
-        kept_bytes = self._kept_bytes - len((held.data if held else None) or b"")
+        rendered = self._rendered.get(write.path)
+        kept_bytes = self._kept_bytes - len((rendered.data if rendered else None) or b"")
         if write.entry() == original:
             self._rendered.pop(write.path, None)
         elif kept_bytes + len(write.data or b"") > MAX_KEPT:

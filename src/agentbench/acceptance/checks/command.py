@@ -102,12 +102,12 @@ def _run_and_read(candidate: Candidate, check: Check, step: CheckStep) -> _Repor
     context, report = candidate.context, check.report
     with _replica(candidate) as (sandbox, findings):
         step.start()
-        kept = "" if report is None else _remove(context, sandbox, report)
+        problem = "" if report is None else _remove(context, sandbox, report)
         command = shell(context, check.command or "", check.timeout_sec)
         completed = sandbox.run(dataclasses.replace(command, keep_bytes=max(KEPT_OUTPUT, command.keep_bytes)))
         sandbox.kill_processes()
-        if kept:
-            return _Report(completed, findings, {}, {}, kept)
+        if problem:
+            return _Report(completed, findings, {}, {}, problem)
         try:
             results = _read(sandbox, check, completed)
         except ReportRefused as error:
@@ -123,8 +123,12 @@ def _remove(context: GradingContext, sandbox: Sandbox, report: str) -> str:
     paths = _matching(sandbox, report)
     for names in _batches(shlex.quote(path.decode("utf-8", "surrogateescape")) for path in paths):
         sandbox.run(shell(context, f"rm -rf -- {names}", 60))
-    kept = _matching(sandbox, report) if paths else []
-    return f"the report {display_path(kept[0])} existed before the command ran and cannot be removed" if kept else ""
+    remaining = _matching(sandbox, report) if paths else []
+    return (
+        f"the report {display_path(remaining[0])} existed before the command ran and cannot be removed"
+        if remaining
+        else ""
+    )
 
 
 def _matching(sandbox: Sandbox, report: str) -> list[bytes]:

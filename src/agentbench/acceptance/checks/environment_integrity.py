@@ -91,7 +91,9 @@ def fingerprint(
         return Fingerprint()
 
 
-def changed_environment_findings(before: Fingerprint, after: Fingerprint, own: Collection[str]) -> tuple[Finding, ...]:
+def changed_environment_findings(
+    before: Fingerprint, after: Fingerprint, project_modules: Collection[str]
+) -> tuple[Finding, ...]:
     """Report what a candidate's build changed of the environment that the base repository's build does not.
 
     `own`: modules that the project provides itself.
@@ -104,7 +106,7 @@ def changed_environment_findings(before: Fingerprint, after: Fingerprint, own: C
         detail = "the build changed a file of the test runner or of the interpreter's start-up"
         findings.append(Finding("build_changed_runner", severity, detail, path=path))
     for path in _changed(before.dependencies, after.dependencies):
-        if _module(path) not in own:
+        if _module(path) not in project_modules:
             severity = "gate" if before.whole else "note"
             detail = "the build changed an installed dependency, which the base repository's build does not"
             findings.append(Finding("build_changed_dependency", severity, detail, path=path))

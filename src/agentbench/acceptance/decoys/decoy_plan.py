@@ -172,8 +172,8 @@ def _mutable_targets(reference: PytestCheck, items: Sequence[CollectedItem], see
     for file, places in _group_by_function(reference, [item for item in items if item.id in required]).items():
         source = source_of(reference.candidate, file)
         new_lines = _new_lines(reference.before(file), source)
-        found = find_mutations(source, set(places), f"{seed}\0{file}", new_names, new_lines)
-        for place, mutations in found.items():
+        mutations_by_place = find_mutations(source, set(places), f"{seed}\0{file}", new_names, new_lines)
+        for place, mutations in mutations_by_place.items():
             for row, mutation in mutations.items():
                 tests = places[place]
                 ids = tuple(test.id for test in tests if row is None or test.indices.get(row[0]) == row[1])

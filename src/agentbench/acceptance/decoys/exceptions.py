@@ -68,7 +68,7 @@ def _pairs_of(sources: Iterable[bytes]) -> set[frozenset[str]]:
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
         bases = {node.name: node.bases for node in nodes if isinstance(node, ast.ClassDef)}
-        pairs |= {found for name in bases if len(found := _builtin_bases(name, bases)) > 1}
+        pairs |= {exceptions for name in bases if len(exceptions := _builtin_bases(name, bases)) > 1}
     return pairs
 
 
@@ -76,10 +76,10 @@ def _builtin_bases(name: str, bases: Mapping[str, list[ast.expr]]) -> frozenset[
     """Return the built-in exceptions that a class is derived from."""
     names, pending = set[str](), [name]
     while pending:
-        known = pending.pop()
-        if known not in names:
-            names.add(known)
-            pending += [base.id for base in bases.get(known, ()) if isinstance(base, ast.Name)]
+        current = pending.pop()
+        if current not in names:
+            names.add(current)
+            pending += [base.id for base in bases.get(current, ()) if isinstance(base, ast.Name)]
     return _EXCEPTIONS.intersection(names - bases.keys())
 
 

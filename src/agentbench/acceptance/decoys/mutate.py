@@ -79,7 +79,7 @@ def find_mutations(
         if place in wanted:
             rng = random.Random("\0".join((seed, *place)))  # noqa: S311 - the seed is secret
             mutations[place] = _TestMutator(file, everywhere, function, rng, new_names, new_lines).mutations()
-    return {place: found for place, found in mutations.items() if found}
+    return {place: by_row for place, by_row in mutations.items() if by_row}
 
 
 class _TestMutator:
@@ -121,39 +121,39 @@ class _TestMutator:
             ]
             for written in expected:
                 rows.add(written.row)
-                known = by_row.get(written.row)
-                if known is None or known.kind == "condition":
-                    mutation = self._exchange(written.node, statement) or self._mutate_value(written) or known
+                earlier = by_row.get(written.row)
+                if earlier is None or earlier.kind == "condition":
+                    mutation = self._exchange(written.node, statement) or self._mutate_value(written) or earlier
                     by_row.update({} if mutation is None else {written.row: mutation})
-        whole = by_row.pop(None, None)
+        of_test = by_row.pop(None, None)
         tables = {row[0] for row in by_row if row is not None}
-        if len(tables) == 1 and (whole is None or len(by_row) == len(rows - {None})):
+        if len(tables) == 1 and (of_test is None or len(by_row) == len(rows - {None})):
             return by_row
-        whole = whole or self._other_exception() or self._inverted()
-        return {} if whole is None else {None: whole}
+        of_test = of_test or self._other_exception() or self._inverted()
+        return {} if of_test is None else {None: of_test}
 
     # --- values ---------------------------------------------------------------------------------------------------
 
     def _expected(self, statement: ast.stmt) -> list[WrittenValue]:
         """Return where the expected value of an assertion is written, in random order."""
         sides = compared_sides(statement, self._helpers)
-        found: list[WrittenValue] = []
+        values: list[WrittenValue] = []
         if sides is not None:
             expected, actual = sides
-            found = written_values(expected, self._test, self._assertions, self._file, self._helpers)
+            values = written_values(expected, self._test, self._assertions, self._file, self._helpers)
             if isinstance(actual, ast.Name | ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.UnaryOp):
-                found += written_values(actual, self._test, self._assertions, self._file, self._helpers)
+                values += written_values(actual, self._test, self._assertions, self._file, self._helpers)
         elif isinstance(statement, ast.Assert):
             match statement.test:
                 case ast.Compare(ops=[ast.Is()], comparators=[ast.Constant(value=bool()) as right]):
-                    found = [WrittenValue(right)]
+                    values = [WrittenValue(right)]
                 case ast.Compare(left=ast.Constant(value=str() | bytes() as text) as left, ops=[ast.In()]):
                     # Not inverted: a container that contains everything handles `not in` correctly.
-                    found = [WrittenValue(left, searched=True)] if len(text) >= _MIN_CONTAINED else []
+                    values = [WrittenValue(left, searched=True)] if len(text) >= _MIN_CONTAINED else []
         else:
-            found = self._expected_message(statement)
-        self._rng.shuffle(found)
-        return found
+            values = self._expected_message(statement)
+        self._rng.shuffle(values)
+        return values
 
     def _expected_message(self, statement: ast.stmt) -> list[WrittenValue]:
         call = expected_exception(statement)

@@ -378,13 +378,13 @@ def _code_matches(source: PythonSource, added: Sequence[int], *, is_test: bool) 
     if source.syntax is not None:
         # For Python, a lone carriage return ends a line too, so its numbers may differ from those of a patch.
         lines = None if b"\r" in content else added
-        found = find_tampering(source.syntax, script=source.is_script, lines=lines)
-        matches = found if lines is not None else _renumber_lines(content, found)
+        tampering = find_tampering(source.syntax, script=source.is_script, lines=lines)
+        matches = tampering if lines is not None else _renumber_lines(content, tampering)
     else:
         detail = "could not be parsed, only searched for suspicious words"
         numbers = frozenset(added)
-        whole = enumerate(content.decode("utf-8", "replace").split("\n"), 1)
-        parts = ((number, part) for number, line in whole for part in line.split("\r"))
+        numbered = enumerate(content.decode("utf-8", "replace").split("\n"), 1)
+        parts = ((number, part) for number, line in numbered for part in line.split("\r"))
         matches = [
             RuleMatch("not_inspected", added[0], detail, "", gating=False),
             *search_words((number, part) for number, part in parts if number in numbers),

@@ -85,7 +85,7 @@ def _uses_own_value(function: ast.FunctionDef) -> bool:
 
     A method of a singleton does not, so a match is only noted.
     """
-    own = function.args.args[0].arg if function.args.args else ""
+    self_name = function.args.args[0].arg if function.args.args else ""
     ignored = {
         id(argument)
         for node in ast.walk(function)
@@ -96,7 +96,7 @@ def _uses_own_value(function: ast.FunctionDef) -> bool:
         id(node.value) for node in ast.walk(function) if isinstance(node, ast.Attribute) and node.attr == "__class__"
     }
     return any(
-        isinstance(node, ast.Name) and node.id in {own, "super"} and id(node) not in ignored
+        isinstance(node, ast.Name) and node.id in {self_name, "super"} and id(node) not in ignored
         for node in ast.walk(function)
     )
 

@@ -91,12 +91,14 @@ def _trajectory(events: Sequence[Payload], text_limit: int) -> str:
     steps = [_indented(text) for event in events if (text := _step(event, text_limit))]
     if not steps:
         return "(nothing was seen of the agent at work)"
-    whole = "\n".join(steps)
-    if len(whole) <= MAX_TRAJECTORY:
-        return whole
+    trajectory = "\n".join(steps)
+    if len(trajectory) <= MAX_TRAJECTORY:
+        return trajectory
     # The rest starts with a whole line: if it were cut in the middle of one, foreign text could imitate a step.
-    head, tail = whole[: MAX_TRAJECTORY // 4], whole[-MAX_TRAJECTORY * 3 // 4 :].partition("\n")[2]
-    return f"{head}\n[TRUNCATED: {len(whole) - len(head) - len(tail)} characters of the trajectory left out]\n{tail}"
+    head, tail = trajectory[: MAX_TRAJECTORY // 4], trajectory[-MAX_TRAJECTORY * 3 // 4 :].partition("\n")[2]
+    return (
+        f"{head}\n[TRUNCATED: {len(trajectory) - len(head) - len(tail)} characters of the trajectory left out]\n{tail}"
+    )
 
 
 def _step(event: Payload, text_limit: int) -> str:

@@ -455,8 +455,8 @@ def _is_plain_path(kind: type) -> bool:
     """Return whether a subclass of the paths of `pathlib` replaces nothing of them. Then their methods give its text."""
     if type(kind) is not type:
         return False
-    own = [base for base in _CLASS_MRO.__get__(kind) if base not in _PATH_BASES]
-    return not any(type(name) is not str or name in _PATH_NAMES for base in own for name in _CLASS_DICT.__get__(base))
+    added = [base for base in _CLASS_MRO.__get__(kind) if base not in _PATH_BASES]
+    return not any(type(name) is not str or name in _PATH_NAMES for base in added for name in _CLASS_DICT.__get__(base))
 
 
 def _inode(path: str) -> tuple[int, int] | None:

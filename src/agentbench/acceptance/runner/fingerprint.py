@@ -34,26 +34,26 @@ def digest(path: str, *, bytecode: bool) -> str:
 
     Files that cannot be read, or would block, get a text in place of a digest: the build left them like that.
     """
-    whole = hashlib.sha256()
+    combined = hashlib.sha256()
     in_cache = os.path.basename(path) == BYTECODE or "/" + BYTECODE + "/" in path  # noqa: PTH119
     try:
         if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
             for name in sorted(os.listdir(path)):  # noqa: PTH208
                 if bytecode or name != BYTECODE:
-                    whole.update(os.fsencode(name) + b" " + digest(path + "/" + name, bytecode=bytecode).encode())
+                    combined.update(os.fsencode(name) + b" " + digest(path + "/" + name, bytecode=bytecode).encode())
         elif bytecode != in_cache:
             return ""
         elif os.path.islink(path):  # noqa: PTH114
-            whole.update(b"link " + os.fsencode(os.readlink(path)))  # noqa: PTH115
+            combined.update(b"link " + os.fsencode(os.readlink(path)))  # noqa: PTH115
         elif os.path.isfile(path) and os.path.getsize(path) <= MAX_FILE_BYTES:  # noqa: PTH113, PTH202
             with open(path, "rb") as file:  # noqa: PTH123
                 for block in iter(lambda: file.read(1 << 20), b""):
-                    whole.update(block)
+                    combined.update(block)
         else:
             return "not a readable file"
     except (OSError, RecursionError) as error:
         return type(error).__name__
-    return whole.hexdigest()
+    return combined.hexdigest()
 
 
 def is_written(path: str, since: float) -> bool:

@@ -162,8 +162,8 @@ def _patches(history: History, commit: Commit, parts: Split) -> tuple[bytes, byt
     """Return the fix, and the fix without documentation."""
     source = [change.path for change in parts.source]
     code = [path for path in source if not is_prose(text_of(path))]
-    whole = history.patch(commit.parents[0], commit.id, source)
-    return whole, whole if code == source else history.patch(commit.parents[0], commit.id, code)
+    commit_patch = history.patch(commit.parents[0], commit.id, source)
+    return commit_patch, commit_patch if code == source else history.patch(commit.parents[0], commit.id, code)
 
 
 def _hidden(history: History, parts: Split) -> dict[str, tuple[bytes, bool]]:

@@ -68,11 +68,11 @@ def find_demands(
 ) -> tuple[Demand, ...]:
     """Return the demands of the required tests, each once. `required` are test ids."""
     added = _added_constants(patch)
-    found: dict[str, Demand] = {}
+    demands: dict[str, Demand] = {}
     for path, function in _required_functions(hidden, required):
         for demand in _demands_of(path, function, added, known):
-            found.setdefault(demand.wanted, demand)
-    return tuple(_joined(found.values()))
+            demands.setdefault(demand.wanted, demand)
+    return tuple(_joined(demands.values()))
 
 
 def _joined(demands: Iterable[Demand]) -> Iterator[Demand]:

@@ -73,15 +73,15 @@ def unique(items: Sequence[str]) -> list[str]:
 
 def extras_for_tests(project: Mapping[str, object], config: configparser.RawConfigParser, script: str) -> list[str]:
     tables = (at(project, "project", "optional-dependencies"), at(project, "tool", "poetry", "extras"))
-    known = [str(name) for table in tables if isinstance(table, Mapping) for name in table]
+    names = [str(name) for table in tables if isinstance(table, Mapping) for name in table]
     if config.has_section("options.extras_require"):
-        known += config.options("options.extras_require")
+        names += config.options("options.extras_require")
     if "extras_require" in script:
-        known += re.findall(
+        names += re.findall(
             r"""["'](tests?|testing|dev|develop)["']\s*[:\]]""", script[script.index("extras_require") :]
         )
     for name in _TEST_NAMES:
-        if name in known:
+        if name in names:
             return [name]
     return []
 

@@ -109,14 +109,14 @@ class _Writer:
         self._write({"index": len(self.lines), "role": "omitted", "text": text})
 
     def _add(self, message: Message, after: _Place, source: JsonObject, evidence: Excerpt) -> _Place:
-        own = _digest(message)
-        place = hashlib.sha256(after.digest + own).digest()
+        digest = _digest(message)
+        place = hashlib.sha256(after.digest + digest).digest()
         if "error" not in source and place in self._places:
             return _Place(place, self._places[place])
         index = len(self.lines)
         line: JsonObject = {"index": index, "parent": after.index, "role": message.role, **source}
         # The ids say which call a result belongs to, so a line with others has different content.
-        content = (own, (message.tool_call_id, *(call.id for call in message.tool_calls)))
+        content = (digest, (message.tool_call_id, *(call.id for call in message.tool_calls)))
         if "error" not in source and content in self._contents:
             line["same_as"] = self._contents[content]
         else:

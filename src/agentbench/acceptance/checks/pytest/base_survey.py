@@ -212,14 +212,14 @@ def pins_of(context: GradingContext, surveyed: Survey, base: Mapping[bytes, Entr
     """Derive the pins for runs of a patch. Names that the repository provides itself are not pinned."""
     hidden, workdir = context.loaded.hidden_files(), context.spec.workdir
     paths = {*base, *hidden}
-    own = top_level_names(paths)
+    project_names = top_level_names(paths)
     guarded = {posixpath.join(surveyed.rootdir, file) for file in surveyed.test_files}
     guarded |= {posixpath.join(workdir, _text(path)) for path in hidden}
     names = frozenset(surveyed.names)
     return Pins(
         plugins=surveyed.plugins,
-        names=tuple(sorted(names - own)),
-        absent=tuple(name for name in OPTIONAL_MODULES if name not in names and name not in own),
+        names=tuple(sorted(names - project_names)),
+        absent=tuple(name for name in OPTIONAL_MODULES if name not in names and name not in project_names),
         rootdir=surveyed.rootdir,
         confcutdir=surveyed.confcutdir,
         inifile=None if surveyed.inifile is None else posixpath.join(workdir, surveyed.inifile),
