@@ -1,4 +1,8 @@
-"""Open a study: check that its attempts can run here, then create or reopen one run directory per variant."""
+"""Open a study: check that its attempts can run here, then create or reopen one run directory per variant.
+
+`start_study` opens a new study, `resume_study` one of which all run directories exist (`ab run --resume`, `ab retry`), and
+`continue_study` a stage of a pilot, of which some may exist. `plan_study` and `check_study` only check.
+"""
 
 from __future__ import annotations
 
@@ -85,17 +89,9 @@ def start_study(
     Raises:
         InputError, SandboxUnavailable: an attempt cannot run here; nothing was written.
     """
-    executor = open_executor(request.executor_options)
-    configurations = _configurations(rows, request)
-    tasks = list({row.task.id: row.task for row in rows}.values())
-    with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
-        _check_requirements(executor, lab, rows, observer, preflight=request.preflight)
-        meta = _study_meta(new_ulid(), rows, request, link or {})
-        runs = {
-            variant: stack.enter_context(_new_run(request, configuration, meta, lab))
-            for variant, configuration in configurations.items()
-        }
-        yield Study(rows, lab, runs, request.seed, executor, observer, stopping=stopping)
+    with continue_study(rows, request, observer, paths={}, link=link or {}, earlier=()) as study:
+        study.stopping = stopping
+        yield study
 
 
 def _study_meta(
@@ -217,7 +213,8 @@ def continue_study(
 ) -> Iterator[Study]:
     """Open one run directory per variant: those in `paths` are continued, the others are created.
 
-    `earlier` are all records that count against the caps of the request, those of `paths` included.
+    `link` is added to `run.json` of those that are created. `earlier` are all records that count against the caps of the
+    request, those of `paths` included.
 
     Raises:
         InputError, SandboxUnavailable: an attempt cannot run here, or another process writes a run; nothing was written.
