@@ -109,21 +109,12 @@ def run_agent(
     """
     attempt.report_phase("agent")
     acting = threading.Event()
-    with ExitStack() as stack:
-        stack.enter_context(_attribute_losses(attempt, acting))
-        spec = prepared.spec(Phase.AGENT, mounts=mounts)
-        gateway = _gateway(attempt, agent, metered_model)
-        if gateway is not None:
-            spec = stack.enter_context(gateway).forward.add_to(spec, gateway.environment())
-        proxy = _proxy(attempt)
-        if proxy is not None:
-            spec = stack.enter_context(proxy).forward.add_to(spec, proxy_environment())
-        backend = attempt.sampled(prepared.backend)
-        sandbox = stack.enter_context(backend.open(spec, prepared.environment))
-        for server in (gateway, proxy):
-            if server is not None:
-                server.forward.start(sandbox, attempt.rules.caps.wall_sec)
-        session = _open_session(attempt, prepared, sandbox, spec.workdir, metered_model)
+    gateway, proxy = _gateway(attempt, agent, metered_model), _proxy(attempt)
+    with (
+        _attribute_losses(attempt, acting),
+        _open_sandbox(attempt, prepared, mounts, gateway, proxy) as (sandbox, workdir),
+    ):
+        session = _open_session(attempt, prepared, sandbox, workdir, metered_model)
         start = time.monotonic()
         acting.set()
         try:
@@ -145,15 +136,36 @@ def run_agent(
             ended = AgentExit(end.code, end.rationale, end.evidence, end.rule)
         attempt.log.append(ended.event(), "agent" if ended.code is TerminationCode.AGENT_STOPPED else "harness")
         attempt.record_usage("agent", sandbox.usage(), sandbox.denied_calls())
-        if attempt.terms.judged_only:
-            return ended, None
-        attempt.report_phase("patch")
-        patch = extract_patch(attempt, prepared, sandbox)
-        task = attempt.row.task.task
-        if task.artifacts.keep_workspace and not attempt.folder.withholds_text:
-            keep_workspace(attempt.folder, sandbox.tree(), task.oracle.generated)
-        run_task_scorers(attempt, prepared.environment.base_tree, sandbox.tree(), patch, sandbox.run)
-        return ended, patch
+        return ended, None if attempt.terms.judged_only else _collect_patch(attempt, prepared, sandbox)
+
+
+@contextmanager
+def _open_sandbox(
+    attempt: Attempt, prepared: PreparedTask, mounts: tuple[Mount, ...], gateway: Gateway | None, proxy: Proxy | None
+) -> Iterator[tuple[Sandbox, str]]:
+    """Open the agent's sandbox with the servers that it reaches. Yield it and the folder in which the agent works."""
+    spec = prepared.spec(Phase.AGENT, mounts=mounts)
+    with ExitStack() as stack:
+        if gateway is not None:
+            spec = stack.enter_context(gateway).forward.add_to(spec, gateway.environment())
+        if proxy is not None:
+            spec = stack.enter_context(proxy).forward.add_to(spec, proxy_environment())
+        sandbox = stack.enter_context(attempt.sampled(prepared.backend).open(spec, prepared.environment))
+        for server in (gateway, proxy):
+            if server is not None:
+                server.forward.start(sandbox, attempt.rules.caps.wall_sec)
+        yield sandbox, spec.workdir
+
+
+def _collect_patch(attempt: Attempt, prepared: PreparedTask, sandbox: Sandbox) -> ExtractedPatch:
+    """Extract the patch, keep the workspace if the task asks for it, and run the task's scorers in it."""
+    attempt.report_phase("patch")
+    patch = extract_patch(attempt, prepared, sandbox)
+    task = attempt.row.task.task
+    if task.artifacts.keep_workspace and not attempt.folder.withholds_text:
+        keep_workspace(attempt.folder, sandbox.tree(), task.oracle.generated)
+    run_task_scorers(attempt, prepared.environment.base_tree, sandbox.tree(), patch, sandbox.run)
+    return patch
 
 
 @contextmanager
