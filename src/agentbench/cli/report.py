@@ -238,14 +238,15 @@ def compare(
     as_json: bool,
 ) -> None:
     """Compare several methods: rates, pairwise differences, best set, cost against quality."""
-    from agentbench.reports import compare as report
+    from agentbench.reports import compare_data, compare_markdown
+    from agentbench.reports.compare import compare_methods
     from agentbench.reports.cost_quality_plot import cost_quality_svg
     from agentbench.reports.sources import open_methods
     from agentbench.statistics.trials import Rate
 
     form = "json" if as_json else form
     _refuse_out(out, form)
-    result = report.compare_methods(
+    result = compare_methods(
         open_methods(methods), rate=Rate(rate), across_versions=across_versions, strengths=strengths
     )
     if plot is not None:
@@ -254,9 +255,9 @@ def compare(
     if form == "html":
         _write_page([line.side.run for line in result.methods if line.side.run], result, out or Path("comparison"))
     elif form == "json":
-        click.echo(_json_text(report.as_json(result)), nl=False)
+        click.echo(_json_text(compare_data.as_json(result)), nl=False)
     else:
-        click.echo(report.as_csv(result) if form == "csv" else report.as_markdown(result), nl=False)
+        click.echo(compare_data.as_csv(result) if form == "csv" else compare_markdown.as_markdown(result), nl=False)
 
 
 def _write_file(path: Path, text: str) -> None:

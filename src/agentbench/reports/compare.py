@@ -1,20 +1,18 @@
-"""Compare any number of methods on the tasks that all of them ran: leaderboard, pairwise matrix, best set, cost.
+"""Compare any number of methods on the tasks that all of them ran: leaderboard, pairwise differences, best set, cost.
 
-`compare_methods` computes the report; `decision` is its first line; `as_markdown`, `as_json` and `as_csv` render it.
+`compare_methods` computes the report; `decision` is its first line. `compare_markdown.py` and `compare_data.py` render it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
-from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.reports.deviations import makes_provisional, provenance_of, side_deviations
-from agentbench.reports.escape import code, csv_text, markdown_table, plain
-from agentbench.reports.json_parts import interval_json, proportion_json, seals_json
-from agentbench.reports.number_format import amount, percent, plural, points, probability, share_interval, total
+from agentbench.reports.escape import plain
+from agentbench.reports.number_format import percent, plural, total
 from agentbench.reports.sequential_text import unadjusted_deviation
 from agentbench.reports.sources import Side, refuse_without_results, results_of
 from agentbench.statistics.comparability import (
@@ -208,7 +206,7 @@ def _duels(trials: Sequence[Sequence[Trial]], rate: Rate) -> tuple[Duel, ...]:
         if comparison is not None:
             pairs.append((a, b, comparison))
     adjusted = holm([1.0 if comparison.p_value is None else comparison.p_value for _, _, comparison in pairs])
-    return tuple(Duel(*found, p) for found, p in zip(pairs, adjusted, strict=True))
+    return tuple(Duel(a, b, comparison, p) for (a, b, comparison), p in zip(pairs, adjusted, strict=True))
 
 
 def _pair_of(duel: Duel) -> tuple[int, int]:
@@ -247,154 +245,3 @@ def decision(report: CompareReport) -> str:
     for method in reversed(report.methods):
         line = method.side.run.mark(line, method.name) if method.side.run else line
     return line
-
-
-# --- Markdown ---------------------------------------------------------------------------------------------------------
-
-
-def as_markdown(report: CompareReport) -> str:
-    lines = [f"# {plain(decision(report), 2000)}", "", "## Leaderboard", "", *_leaderboard(report)]
-    lines += ["", _explanation(report), "", "## Pairwise differences", "", *_matrix(report)]
-    lines += [
-        "",
-        "Row minus column in points, with the p-value adjusted by Holm's method; **bold** is significant.",
-        "",
-    ]
-    lines += _front_lines(report)
-    if report.left_out:
-        lines.append(f"Left out: {plural(len(report.left_out), 'task')} without a counted attempt from every method.")
-    lines += [f"Difference: {code(text)}" for text in (*report.differences, *report.remarks)]
-    lines += [f"Protocol deviation: {code(text)}" for text in report.deviations]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _leaderboard(report: CompareReport) -> list[str]:
-    head = [
-        "method",
-        f"{report.rate} rate",
-        "95% CI",
-        "attempts",
-        f"cost per attempt ({report.unit or 'units differ'})",
-        "best set",
-    ]
-    head += ["strength"] if report.strengths else []
-    rows = []
-    for index, line in enumerate(report.methods):
-        proportion = line.proportion
-        cells = [
-            code(line.name),
-            percent(proportion.share),
-            share_interval(proportion.interval),
-            f"{proportion.count} of {proportion.total}",
-            "unknown" if line.cost is None else amount(line.cost),
-            "yes" if index in report.best else "",
-        ]
-        rows.append([*cells, f"{report.strengths[index]:+.2f}"] if report.strengths else cells)
-    return markdown_table(head, rows)
-
-
-def _explanation(report: CompareReport) -> str:
-    text = "The best set has every method that no other method beats significantly."
-    if report.strengths:
-        text += (
-            " Strengths are of a Bradley-Terry model over tasks that only one of two methods passed: a method beats another"
-            " at such a task with odds exp(difference of strengths). Half a win per pair is added to both."
-        )
-    return text
-
-
-def _matrix(report: CompareReport) -> list[str]:
-    cells: dict[tuple[int, int], str] = {}
-    for duel in report.duels:
-        for row, column, sign in ((duel.b, duel.a, 1), (duel.a, duel.b, -1)):
-            text = f"{points(sign * duel.comparison.difference or 0.0)}, p = {probability(duel.adjusted)}"
-            cells[row, column] = f"**{text}**" if duel.winner is not None else text
-    names = [code(line.name) for line in report.methods]
-    size = range(len(names))
-    return markdown_table(
-        ["", *names], [[names[row], *(cells.get((row, column), "") for column in size)] for row in size]
-    )
-
-
-def _front_lines(report: CompareReport) -> list[str]:
-    if not report.front:
-        return ["## Cost and quality", "", "Costs are unknown or in different units, so there is no front.", ""]
-    rows = [
-        [code(line.name), amount(line.cost or 0.0), percent(line.share)]
-        for line in (report.methods[index] for index in report.front)
-    ]
-    head = ["method", f"cost per attempt ({report.unit})", f"{report.rate} rate"]
-    return [
-        "## Cost and quality",
-        "",
-        "No method is both cheaper and better than these.",
-        "",
-        *markdown_table(head, rows),
-        "",
-    ]
-
-
-# --- JSON and CSV -----------------------------------------------------------------------------------------------------
-
-
-def as_json(report: CompareReport) -> dict[str, Json]:
-    names = [line.name for line in report.methods]
-    return {
-        "decision": decision(report),
-        "rate": report.rate,
-        "alpha": ALPHA,
-        "tasks": list(report.tasks),
-        "left_out": list(report.left_out),
-        "methods": [_method_json(report, index) for index in range(len(names))],
-        "pairs": [
-            {
-                "a": names[duel.a],
-                "b": names[duel.b],
-                "difference": duel.comparison.difference,
-                "interval": interval_json(duel.comparison.interval),
-                "p_value": duel.comparison.p_value,
-                "adjusted_p_value": duel.adjusted,
-                "better": None if duel.winner is None else names[duel.winner],
-            }
-            for duel in report.duels
-        ],
-        "best_set": [names[index] for index in report.best],
-        "front": [names[index] for index in report.front],
-        "cost_unit": report.unit or None,
-        "differences": list(report.differences),
-        "remarks": list(report.remarks),
-        "deviations": list(report.deviations),
-    }
-
-
-def _method_json(report: CompareReport, index: int) -> dict[str, Json]:
-    line = report.methods[index]
-    return {
-        "name": line.name,
-        "origin": line.side.origin,
-        "rate": proportion_json(line.proportion),
-        "cost_per_attempt": line.cost,
-        "strength": report.strengths[index] if report.strengths else None,
-        **(seals_json(line.side.run) if line.side.run else {}),
-    }
-
-
-def as_csv(report: CompareReport) -> str:
-    rows: list[Mapping[str, str | float | int | None]] = []
-    for index, line in enumerate(report.methods):
-        interval = line.proportion.interval
-        rows.append(
-            {
-                "method": line.name,
-                "rate": line.proportion.share,
-                "low": interval.low if interval else None,
-                "high": interval.high if interval else None,
-                "passed": line.proportion.count,
-                "attempts": line.proportion.total,
-                "cost_per_attempt": line.cost,
-                "best_set": int(index in report.best),
-                "front": int(index in report.front),
-                "strength": report.strengths[index] if report.strengths else None,
-            }
-        )
-    return csv_text(list(rows[0]), rows)

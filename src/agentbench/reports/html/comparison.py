@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from agentbench.core.canonical import Json
 from agentbench.reports.compare import MAX_METHODS, CompareReport
-from agentbench.reports.compare import as_json as compare_json
+from agentbench.reports.compare_data import as_json as compare_json
 from agentbench.reports.html.bounded import ByteBudget, bounded, bounded_members
 from agentbench.reports.html.data import MAX_LISTED
 from agentbench.reports.paired import PairedReport
