@@ -7,17 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 
-from agentbench.policy.prices import MICRO
 from agentbench.record.durable import write_atomic
 from agentbench.record.headline import headline
 from agentbench.record.naming import REPORT
-from agentbench.record.schema import AttemptRecord
 from agentbench.reports.adjudications import Agreement
 from agentbench.reports.escape import code, link, markdown_table
 from agentbench.reports.number_format import amount, counted, percent, plural, seconds, share_interval, total
-from agentbench.reports.record_rows import OVERRUN, Row
+from agentbench.reports.record_rows import Row
 from agentbench.reports.sources import Run, open_run
-from agentbench.reports.spending import Quartiles
+from agentbench.reports.spending_markdown import MAX_LABEL, MAX_LISTED, cost_lines, distribution_lines, survival_lines
 from agentbench.reports.summary import (
     COUNTING,
     GATE_NAMES,
@@ -28,12 +26,9 @@ from agentbench.reports.summary import (
     unseen_commands,
 )
 from agentbench.statistics.rates import Proportion
-from agentbench.statistics.survival import Curve
 
 BAR_WIDTH = 30
 MAX_ATTEMPTS = 200
-MAX_LISTED = 50
-_LABEL = 80
 
 
 def write_summary(run: Path) -> Path:
@@ -65,9 +60,9 @@ def as_markdown(summary: Summary) -> str:
         ("Hardest tasks", _hardest(summary)),
         ("Flaky tasks", _flaky(summary)),
         ("Strata", _strata(summary)),
-        ("Cost, tokens and time", _costs(summary)),
-        ("Distributions", _distributions(summary)),
-        ("Time and cost to success", _survival(summary)),
+        ("Cost, tokens and time", cost_lines(summary)),
+        ("Distributions", distribution_lines(summary)),
+        ("Time and cost to success", survival_lines(summary)),
         ("False positives and negatives", _error_rates(summary)),
         ("Enforced limits", enforced_lines(summary)),
         ("Reproducibility", reproducibility_lines(summary)),
@@ -187,8 +182,8 @@ def _flaky(summary: Summary) -> list[str]:
 def _strata(summary: Summary) -> list[str]:
     rows = [
         (
-            code(stratum.dimension, _LABEL),
-            code(stratum.value, _LABEL),
+            code(stratum.dimension, MAX_LABEL),
+            code(stratum.value, MAX_LABEL),
             str(stratum.tasks),
             counted(stratum.contract),
             percent(stratum.contract.share),
@@ -204,151 +199,7 @@ def _strata(summary: Summary) -> list[str]:
 
 
 def _by_unit(costs: Mapping[str, float]) -> str:
-    return ", ".join(f"{amount(value)} {code(unit, _LABEL)}" for unit, value in costs.items())
-
-
-def _costs(summary: Summary) -> list[str]:
-    rows = summary.run.rows
-    if not rows:
-        return []
-    head = ("cost", "model", "execution", "human", "overhead", "judge", "total", "per pass")
-    cells = [
-        (
-            code(spending.unit, _LABEL),
-            *map(
-                amount,
-                (
-                    spending.lm,
-                    spending.exec,
-                    spending.human,
-                    spending.overhead,
-                    spending.judge,
-                    spending.total,
-                ),
-            ),
-            amount(spending.per_pass) if spending.per_pass is not None else "none passed",
-        )
-        for spending in summary.spending
-    ]
-    lines = [*markdown_table(head, cells), "", *_phases(summary), *_reviews(summary), *_overruns(summary)]
-    durations = [
-        (times.outcome, str(times.attempts), *map(seconds, (times.median, times.p90, times.longest, times.total)))
-        for times in summary.times
-    ]
-    lines += [
-        *markdown_table(("outcome", "attempts", "median time", "90th percentile", "longest", "total"), durations),
-        "",
-    ]
-    usages = [row.usage for row in rows]
-    prompt = sum([usage.prompt_tokens for usage in usages])
-    completion = sum([usage.completion_tokens for usage in usages])
-    cached = sum([usage.cached_tokens for usage in usages])
-    calls = sum([usage.tool_calls for usage in usages])
-    requests = sum([usage.model_requests for usage in usages])
-    lines.append(
-        f"Total: {seconds(total([row.duration for row in rows]))}, {plural(calls, 'tool call')}, "
-        f"{plural(requests, 'model request')}, {prompt} prompt and {completion} completion tokens ({cached} cached)."
-    )
-    expensive = sorted((line for line in summary.tasks if line.tokens), key=lambda line: -line.tokens)[:5]
-    if expensive:
-        listed = ", ".join(f"{code(line.task, _LABEL)} {line.tokens}" for line in expensive)
-        mean = (prompt + completion) / max(1, len(summary.tasks))
-        lines.append(f"Mean tokens per task: {mean:.0f}. Most: {listed}.")
-    return lines
-
-
-def _phases(summary: Summary) -> list[str]:
-    if all(row.cost.phases is None for row in summary.run.rows):
-        return []
-    names = dict.fromkeys(name for costs in summary.spending for name in costs.phases)
-    rows = [
-        (code(costs.unit, _LABEL), *(amount(costs.phases.get(name, 0.0)) for name in names), amount(costs.total))
-        for costs in summary.spending
-    ]
-    return [*markdown_table(("cost by phase", *names, "total"), rows), ""]
-
-
-def _reviews(summary: Summary) -> list[str]:
-    """State the reviews, which are not part of any record."""
-    minutes = total([adjudication.minutes for adjudication in summary.adjudications])
-    if not minutes:
-        return []
-    priced = [f"{amount(costs.reviews)} {code(costs.unit, _LABEL)}" for costs in summary.spending if costs.reviews]
-    line = f"Human cost includes {', '.join(priced)} for reviews after the attempts." if priced else ""
-    unpriced = summary.review_costs.unpriced_minutes
-    if unpriced:
-        line += f" {unpriced:g} minutes of review have no price: the price table has no row `review`."
-    return [line.strip(), ""]
-
-
-def _overruns(summary: Summary) -> list[str]:
-    rows = [row for row in summary.run.rows if row.overrun]
-    if not rows:
-        return []
-    lines = [
-        f"- {code(record.task_id)} repeat {record.repeat}: {amount(record.cost.total - record.cost.judge)} of {_cap(record)}"
-        for record in summary.run.records(rows[:MAX_LISTED])
-    ]
-    lines += [f"- and {len(rows) - MAX_LISTED} more"] if len(rows) > MAX_LISTED else []
-    return [
-        f"{plural(len(rows), 'attempt')} cost more than {'its' if len(rows) == 1 else 'their'} cap:",
-        "",
-        *lines,
-        "",
-    ]
-
-
-def _cap(record: AttemptRecord) -> str:
-    cap = next(tag.attributes.get("cap") for tag in record.tags if tag.id == OVERRUN)
-    return f"{amount(int(str(cap)) / MICRO)} {code(record.cost.unit, _LABEL)}"
-
-
-def _distributions(summary: Summary) -> list[str]:
-    rows = [
-        (
-            code(group.dimension, _LABEL),
-            code(group.value, _LABEL),
-            group.outcome,
-            str(group.attempts),
-            f"{_quartiles(group.cost)} {code(group.unit, _LABEL)}",
-            _quartiles(group.tokens),
-            f"{_quartiles(group.seconds)} s",
-        )
-        for group in summary.distributions
-    ]
-    head = ("stratum", "value", "outcome", "attempts", "cost", "tokens", "time")
-    note = "Median (lower to upper quartile) of an attempt."
-    return [*markdown_table(head, rows), "", note] if rows else []
-
-
-def _quartiles(values: Quartiles) -> str:
-    return f"{amount(values.median)} ({amount(values.low)} to {amount(values.high)})"
-
-
-def _survival(summary: Summary) -> list[str]:
-    lines = _curve("Agent time", summary.time_to_success, "s")
-    if summary.spending and len(summary.spending) == 1 and summary.spending[0].total:
-        lines += _curve("Cost", summary.cost_to_success, code(summary.spending[0].unit, _LABEL))
-    if not lines:
-        return []
-    return [
-        *lines,
-        "",
-        (
-            "Kaplan–Meier estimate: attempts stopped by a cap or undecided are censored; attempts that ended on their "
-            "own without passing stay at risk."
-        ),
-    ]
-
-
-def _curve(name: str, curve: Curve, unit: str) -> list[str]:
-    if not curve.events:
-        return []
-    last = curve.steps[-1]
-    median = f"median {amount(curve.median)} {unit}" if curve.median is not None else "median not reached"
-    reached = f"{percent(1 - last.survival)} passed by {amount(last.amount)} {unit}"
-    interval = f"95% CI {percent(1 - last.high)} to {percent(1 - last.low)}"
-    return [f"- {name} to success: {median}; {reached} ({interval})."]
+    return ", ".join(f"{amount(value)} {code(unit, MAX_LABEL)}" for unit, value in costs.items())
 
 
 def _error_rates(summary: Summary) -> list[str]:
@@ -360,7 +211,7 @@ def _error_rates(summary: Summary) -> list[str]:
     if summary.error_rates:
         rows = [
             (
-                code(category.category, _LABEL),
+                code(category.category, MAX_LABEL),
                 counted(category.false_positive),
                 share_interval(category.false_positive.interval),
                 str(category.correct_rejected),
@@ -415,7 +266,7 @@ def reproducibility_lines(summary: Summary) -> list[str]:
     if not rows:
         return []
     versions = sorted({row.harness_version for row in rows})
-    lines = [f"- harness {', '.join(code(version, _LABEL) for version in versions)}"]
+    lines = [f"- harness {', '.join(code(version, MAX_LABEL) for version in versions)}"]
     lines += _value_counts("agent parameter", (origin.configuration for origin in origins.values()))
     lines += _value_counts(
         "",
@@ -426,7 +277,7 @@ def reproducibility_lines(summary: Summary) -> list[str]:
     lines += [f"- and {len(environments) - 10} more environments"] if len(environments) > 10 else []
     files = [(task, name, digest) for task, origin in origins.items() for name, digest in origin.lockfiles.items()]
     lines += [
-        f"- lock file {code(name, _LABEL)} of {code(task, _LABEL)}: {code(digest)}"
+        f"- lock file {code(name, MAX_LABEL)} of {code(task, MAX_LABEL)}: {code(digest)}"
         for task, name, digest in files[:MAX_LISTED]
     ]
     return lines
@@ -437,7 +288,7 @@ def _value_counts(label: str, mappings: Iterable[Mapping[str, str]]) -> list[str
     counts = Counter((name, value) for mapping in mappings for name, value in mapping.items() if value)
     prefix = f"{label} " if label else ""
     return [
-        f"- {prefix}{code(name, _LABEL)}: {code(value)} ({plural(count, 'task')})"
+        f"- {prefix}{code(name, MAX_LABEL)}: {code(value)} ({plural(count, 'task')})"
         for (name, value), count in sorted(counts.items())[:MAX_LISTED]
     ]
 
