@@ -58,7 +58,7 @@ class GradingContext:
     reference_evidence: ReferenceEvidence = field(default_factory=ReferenceEvidence)
 
     def unlogged(self) -> GradingContext:
-        """The same context for runs that are no part of the attempt and leave nothing in its log."""
+        """Return a copy of this context for runs that are not part of the attempt and leave nothing in its log."""
         return dataclasses.replace(self, log=Unlogged(), blobs=None)
 
 

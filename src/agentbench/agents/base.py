@@ -27,7 +27,7 @@ MAX_STDERR_LINE = 200
 
 @dataclass(frozen=True, slots=True)
 class AgentExit:
-    """How an agent ended. `evidence` are the numbers of the events that show it."""
+    """The end of an agent. `evidence` are the numbers of the events that show it."""
 
     code: TerminationCode
     rationale: str = ""

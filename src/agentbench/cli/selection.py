@@ -81,7 +81,7 @@ class Selected:
 
     @property
     def record(self) -> dict[str, object] | None:
-        """What the run directory keeps of the selection."""
+        """The selection as the run directory keeps it; None if all tasks were selected."""
         return self.selection.as_json(len(self.tasks), len(self.available))
 
 

@@ -69,7 +69,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class ProcessCounts:
-    """How many programs an observed command started."""
+    """Numbers of programs that an observed command started."""
 
     started: int
     """All programs whose start was seen."""

@@ -1,4 +1,4 @@
-"""What an importer reads: results of another tool, before they are written as a run directory."""
+"""Results of another tool as an importer reads them, before they are written as a run directory."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def _write_json(file: BinaryIO, run: SourceRun, totals: _Totals) -> None:
 
 @dataclass(slots=True)
 class _Totals:
-    """What the header says about all attempts together."""
+    """Totals over all attempts, for the header."""
 
     attempts: int = 0
     values: list[int] = field(default_factory=list)

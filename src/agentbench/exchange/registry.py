@@ -23,7 +23,7 @@ from agentbench.record.naming import RUN_JSON
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What an exporter wrote."""
+    """The output of an exporter."""
 
     attempts: int
     bytes: int

@@ -31,7 +31,7 @@ class SourceRun:
 
     @property
     def state(self) -> str:
-        """How the run ended: `closed`, `open` (running or interrupted) or `not sealed` (imported)."""
+        """The end of the run: `closed`, `open` (running or interrupted) or `not sealed` (imported)."""
         if self.run.seals is None:
             return "not sealed"
         return "closed" if self.run.seals.closed else "open"

@@ -34,7 +34,7 @@ State = Literal["running", "finished", "interrupted", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """What clients may start, in total over the life of the server."""
+    """Limits on the attempts that clients may start, in total over the life of the server."""
 
     max_attempts: int
     max_usd: float

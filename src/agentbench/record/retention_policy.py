@@ -28,7 +28,7 @@ EXAMPLE = "{full_days: 90, rules: [{suite: 'release-*', keep: full}]}"
 
 
 class RetentionRule(BaseModel):
-    """How long runs of a suite and a variant keep full evidence. `*` in names matches anything."""
+    """The time for which runs of a suite and a variant keep full evidence. `*` in names matches anything."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     suite: str = "*"

@@ -1,4 +1,4 @@
-"""What CI systems mark: attempts that did not pass, how severe each is, and doubts about the records."""
+"""Findings that CI systems mark: attempts that did not pass, how severe each is, and doubts about the records."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ MEMORY_FILE = "/proc/meminfo"
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a lost sandbox ended, as its backend sees it."""
+    """The end of a lost sandbox, as its backend sees it."""
 
     why: str
     manager: ManagerState = "running"

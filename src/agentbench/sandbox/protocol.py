@@ -34,7 +34,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class LimitReport:
-    """How strictly this backend enforces each limit on this machine, for this user."""
+    """The strictness with which this backend enforces each limit on this machine, for this user."""
 
     cpu: Strength
     memory: Strength
@@ -149,7 +149,7 @@ class Sandbox(Protocol):
 
     @property
     def observation_problem(self) -> str | None:
-        """Why the programs that a command starts cannot be observed here, in one phrase. None if they can."""
+        """The reason why programs that a command starts cannot be observed here, in one phrase. None if they can."""
         ...
 
     def run(self, command: Command, *, observe: ProcessObserver | None = None) -> Completed:

@@ -55,7 +55,7 @@ _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
 
 
 class State(StrEnum):
-    """How a run relates to its signature."""
+    """Results of comparing a run with its signature."""
 
     UNSIGNED = "not signed"
     VALID = "verified"

@@ -11,7 +11,7 @@ from agentbench.core.dataclass import dataclass
 
 
 class ToolError(StrEnum):
-    """Why a call was refused or failed. The value is the result's `error_type`."""
+    """Reasons for which a call was refused or failed. The value is the result's `error_type`."""
 
     UNKNOWN_TOOL = "unknown_tool"
     INVALID_ARGUMENTS = "invalid_arguments"
@@ -73,7 +73,7 @@ def _has_value(value: JsonValue) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OutputPolicy:
-    """How much of an output an agent sees: the first and last lines, long lines cut. Digests cover everything."""
+    """The part of an output that an agent sees: the first and last lines, long lines cut. Digests cover everything."""
 
     first_lines: int = 100
     last_lines: int = 200

@@ -102,7 +102,7 @@ class Session:
 
     @property
     def ended(self) -> SessionEnded | None:
-        """How the session ended; None while it is open."""
+        """The cap, rule or decision that ended the session; None while it is open."""
         return self._limits.ended or self._limits.stop_of_breaker()
 
     @property

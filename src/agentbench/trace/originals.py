@@ -72,7 +72,7 @@ class Discarded:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceTerms:
-    """How the attempts of a run treat text."""
+    """The treatment of text by the attempts of a run."""
 
     text: EvidenceText = "redacted"
     originals: Callable[[str], OriginalsWriter | None] = lambda _attempt_id: None

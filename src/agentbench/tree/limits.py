@@ -23,7 +23,7 @@ class TreeLimits:
 
 
 class Budget:
-    """How much of its limits one walk has used."""
+    """Counts what one walk has used of its limits."""
 
     def __init__(self, limits: TreeLimits) -> None:
         self._limits = limits

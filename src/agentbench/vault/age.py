@@ -27,7 +27,7 @@ class Unreadable(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """How the key of a run is protected: for some recipients, or by a passphrase."""
+    """The protection of a run's key: for some recipients, or by a passphrase."""
 
     recipients: tuple[str, ...] = ()
     passphrase: str = ""

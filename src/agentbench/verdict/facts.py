@@ -80,7 +80,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ProgramCommands:
-    """How completely the commands of an agent program were observed."""
+    """Whether the commands of an agent program were observed: all, some or none."""
 
     status: Literal["observed", "incomplete", "not_observed"]
     why: str = ""

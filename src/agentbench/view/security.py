@@ -38,7 +38,7 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not served."""
+    """The answer to a request that is not served."""
 
     status: int
     message: str

@@ -185,7 +185,7 @@ class ProbeOfBase(BaseModel):
 
 
 class ProbeOfReference(ProbeOfBase):
-    """The same with the reference."""
+    """The result of the driver with the reference."""
 
 
 def probe_of_base(context: GradingContext, check: Check) -> ProbeOfBase:

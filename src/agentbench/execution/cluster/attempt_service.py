@@ -45,7 +45,7 @@ PLACE = "X-Place"
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How an attempt ended on its node. `failure`: its folder could not be written there."""
+    """The end of an attempt on its node. `failure`: its folder could not be written there."""
 
     failure: str = ""
 

@@ -24,7 +24,7 @@ _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 @dataclass(frozen=True, slots=True)
 class KeepAliveIntervals:
-    """How often a waiting client gets a keep-alive: a comment or ping in a stream, a leading space before a whole response."""
+    """Intervals at which a waiting client gets a keep-alive: a comment or ping in a stream, a leading space before a whole response."""
 
     stream_sec: float = 5.0
     whole_sec: float = 25.0

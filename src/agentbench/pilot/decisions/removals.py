@@ -22,7 +22,7 @@ from agentbench.pilot.folder import REMOVALS
 
 
 class RemovalCause(StrEnum):
-    """Why a task is invalid."""
+    """Reasons for which a task is invalid."""
 
     FLAKY = "flaky"
     """Differing outcomes of the checks on an unchanged snapshot."""

@@ -25,7 +25,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class RuleState:
-    """How close a rule is to stopping the pilot."""
+    """The state of a stopping rule, and how close it is to stopping the pilot."""
 
     rule: str
     state: str

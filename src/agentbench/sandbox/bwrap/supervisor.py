@@ -69,7 +69,7 @@ class Supervisor:
 
 @dataclass(frozen=True, slots=True)
 class ExitReport:
-    """How a sandbox ended, as the spawner saw it."""
+    """The end of a sandbox, as the spawner saw it."""
 
     status: int | None
     evidence: dict[str, str]

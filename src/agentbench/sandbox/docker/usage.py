@@ -23,7 +23,7 @@ _MAX_DESCRIPTORS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LayerSize:
-    """What a container has written to its writable layer. None: unknown."""
+    """The size of a container's writable layer. None: unknown."""
 
     megabytes: float | None
     files: int | None

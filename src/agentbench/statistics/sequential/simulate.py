@@ -64,7 +64,7 @@ class Studies:
 
 @dataclass(frozen=True, slots=True)
 class Characteristics:
-    """How often a rule reaches each outcome, and how many attempts it needs on average."""
+    """The share of each outcome of a rule, and the mean number of attempts that it needs."""
 
     shares: dict[SequentialOutcome, float]
     attempts: float

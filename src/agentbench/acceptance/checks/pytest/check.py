@@ -127,7 +127,7 @@ class PytestCheck:
         """Whether the plan of the decoys says which tests use their names. Otherwise the text of the tests does."""
 
     def on_reference(self) -> PytestCheck | None:
-        """The same check on the reference solution, or None if there is none.
+        """Return this check on the reference solution, or None if there is none.
 
         Raises:
             ContractError, TaskError, PatchInvalid: the reference cannot be read or applied.
