@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from agentbench.cli.options import FILE, RUN, json_option
+
+if TYPE_CHECKING:
+    from agentbench.reports.rescore import Rescored
 
 EPILOG = """\b
 Examples:
@@ -31,10 +36,10 @@ Results come from manifests and traces alone and are labelled COUNTERFACTUAL. Th
 @json_option
 def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as_json: bool) -> None:
     """Compute counterfactual results of a run under other weights or caps."""
+    import json
+
     from agentbench.reports import rescore as report
-    from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
     from agentbench.reports.deviations import run_deviations
-    from agentbench.reports.escape import code, csv_text, markdown_table
     from agentbench.reports.json_parts import seals_json
     from agentbench.reports.provenance import read_provenance
     from agentbench.reports.sources import open_run
@@ -44,30 +49,38 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
     attempts = report.rescore(opened, assumption)
     opened = opened.with_audit(attempt.record for attempt in attempts)
     deviations = run_deviations(opened, read_provenance(opened.path, opened.rows))
-    rows = [report.as_json(attempt) for attempt in attempts]
     decision = opened.mark(report.headline(attempts, assumption))
     if as_json or form == "json":
-        import json
+        value = {
+            "label": report.LABEL,
+            "assumed": assumption.text,
+            "decision": decision,
+            **seals_json(opened),
+            "deviations": list(deviations),
+            "attempts": list(map(report.as_json, attempts)),
+        }
+        click.echo(json.dumps(value, indent=2))
+    elif form == "csv":
+        click.echo(_csv(attempts, deviations), nl=False)
+    else:
+        click.echo(_markdown(decision, attempts, deviations))
 
-        click.echo(
-            json.dumps(
-                {
-                    "label": report.LABEL,
-                    "assumed": assumption.text,
-                    "decision": decision,
-                    **seals_json(opened),
-                    "deviations": list(deviations),
-                    "attempts": rows,
-                },
-                indent=2,
-            )
-        )
-        return
-    if form == "csv":
-        head = (*rows[0], DEVIATIONS) if rows else ("label",)
-        joined = joined_deviations(deviations)
-        click.echo(csv_text(head, [{**row, DEVIATIONS: joined} for row in rows]), nl=False)  # type: ignore[dict-item]  # all values are scalars
-        return
+
+def _csv(attempts: Sequence[Rescored], deviations: Sequence[str]) -> str:
+    from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
+    from agentbench.reports.escape import csv_text
+    from agentbench.reports.rescore import as_json
+
+    rows = [as_json(attempt) for attempt in attempts]
+    head = (*rows[0], DEVIATIONS) if rows else ("label",)
+    joined = joined_deviations(deviations)
+    return csv_text(head, [{**row, DEVIATIONS: joined} for row in rows])  # type: ignore[dict-item]  # all values are scalars
+
+
+def _markdown(decision: str, attempts: Sequence[Rescored], deviations: Sequence[str]) -> str:
+    from agentbench.reports.escape import code, markdown_table
+    from agentbench.reports.rescore import LABEL
+
     cells = [
         (
             code(attempt.record.task_id),
@@ -81,11 +94,11 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
         )
         for attempt in attempts
     ]
-    head = ("task", "repeat", "passed", f"{report.LABEL} passed", "score", f"{report.LABEL} score", "ends as", "why")
+    head = ("task", "repeat", "passed", f"{LABEL} passed", "score", f"{LABEL} score", "ends as", "why")
     lines = [f"# {decision}", "", *markdown_table(head, cells)]
     if deviations:
         lines += ["", "Protocol deviations:", "", *(f"- {code(text)}" for text in deviations)]
-    click.echo("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _yes_no(passed: bool | None) -> str:
