@@ -1,6 +1,6 @@
 """Reminders that repeat after a duration."""
 
-from agentbench.core.dataclass import dataclass
+from dataclasses import dataclass
 
 from humantime.formatting import format_duration
 from humantime.parsing import parse

@@ -1,7 +1,6 @@
 """Items and the stock they form."""
 
-from dataclasses import field
-from agentbench.core.dataclass import dataclass
+from dataclasses import dataclass, field
 
 from shelf.errors import ShelfError
 

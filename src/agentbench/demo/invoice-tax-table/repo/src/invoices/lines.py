@@ -1,6 +1,6 @@
 """Line items, and reading them."""
 
-from agentbench.core.dataclass import dataclass
+from dataclasses import dataclass
 
 CATEGORIES = ("goods", "books", "food", "postage")
 
