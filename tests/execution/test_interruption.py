@@ -122,6 +122,26 @@ def test_interrupt_while_grading_counts_in_no_rate_and_is_repeated(slow: Slow) -
     assert slow.ab("verify", slow.run).code == 0
 
 
+@pytest.mark.req("R-13")
+def test_resume_names_other_interrupted_runs_of_the_study(slow: Slow, interrupt: Interrupt) -> None:
+    variants = slow.ab.cwd / "configs" / "variants"
+    variants.mkdir(parents=True)
+    for name in ("first", "second"):
+        (variants / f"{name}.yaml").write_text(f'{{name: {name}, command: sh "$AB_AGENT_FILES/go.sh", files: ../../agent}}')
+    process = slow.ab.start(
+        *("run", "--suite", "tiny", "--tasks-dir", slow.tasks, "--out", slow.out, "--workers", "2"),
+        *("--variant", "first", "--variant", "second"),
+    )
+    wait_for(lambda: slow.asleep() == 2)
+    code, _, err = interrupt(process, signal.SIGINT)
+    first, second = sorted(slow.out.iterdir())
+    assert (code, err.count("To continue: ")) == (130, 2), err
+    slow.finish_at_once()
+    resumed = slow.ab("run", "--resume", first)
+    assert f"1 other interrupted run.\nTo continue: ab run --resume {second}\n" in resumed.stderr
+    assert "To continue" not in slow.ab("run", "--resume", second).stderr
+
+
 INSTALLED = """
 from functools import partial
 from agentbench.agents.cli import agent

@@ -21,13 +21,16 @@ from agentbench.cli.stopping import running_rule
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
+from agentbench.core.errors import AgentBenchError
 from agentbench.core.problems import Problems
 from agentbench.execution.config import CliChoices
 from agentbench.execution.open_study import check_study, plan_study, planned_meta, resume_study, start_study
 from agentbench.execution.plan import PlanRow
 from agentbench.execution.request import RunRequest
 from agentbench.execution.study import Again, Study, StudyResult
-from agentbench.record.run_directory import RunDirectory
+from agentbench.record.run_directory import RunDirectory, study_runs
+from agentbench.record.run_state import run_state
+from agentbench.reports.number_format import plural
 
 if TYPE_CHECKING:
     from agentbench.cli.fail_on import Condition
@@ -128,8 +131,30 @@ def resume_run(
     progress = Progress(quiet=as_json)
     stopping = running_rule(RunDirectory.open(path).meta, progress.note)
     with resume_study(path, tasks, request, progress, again, stopping) as study:
-        result = _executed(study, progress, as_json=as_json, resumable=True)
+        try:
+            result = _executed(study, progress, as_json=as_json, resumable=True)
+        finally:
+            _print_interrupted_siblings(study)
     return result if stopping is None else replace(result, stop_reason=stopping.summary())
+
+
+def _print_interrupted_siblings(study: Study) -> None:
+    """Print how to continue the interrupted runs of other variants, which this command did not open."""
+    runs = study.runs
+    siblings = [other.path for other in study_runs(next(iter(runs.values()))) if other.meta.get("variant") not in runs]
+    interrupted = [path for path in siblings if _is_interrupted(path)]
+    if interrupted:
+        click.echo(f"The same study has {plural(len(interrupted), 'other interrupted run')}.", err=True)
+    for path in interrupted:
+        print_resume_command(path)
+
+
+def _is_interrupted(path: Path) -> bool:
+    """Return whether the run can be continued. One whose events cannot be read cannot."""
+    try:
+        return run_state(path) == "interrupted"
+    except AgentBenchError:
+        return False
 
 
 def _executed(study: Study, progress: Progress, *, as_json: bool, resumable: bool) -> StudyResult:
