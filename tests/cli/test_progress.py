@@ -64,6 +64,20 @@ def test_status_line_has_counts_clock_estimate_spend_and_phases(monkeypatch: pyt
     ), status
 
 
+def test_status_line_of_a_resumed_run_has_what_was_spent_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    progress = Progress()
+    progress.spent_before = 0.5
+    progress.planned(2)
+    finished = record("one", "fail")
+    progress.finished(
+        row("one"), finished.model_copy(update={"cost": finished.cost.model_copy(update={"unit": "usd"})})
+    )
+    progress.phase(row("two"), "grading")
+    progress.close()
+    assert " · 1.00 usd, 0.50 of it before · two · v" in terminal.getvalue()
+
+
 def test_repeats_of_one_task_can_be_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = open_terminal(monkeypatch)
     progress = Progress()

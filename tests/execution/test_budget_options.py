@@ -12,6 +12,7 @@ from agentbench.record.schema import AttemptRecord
 from tests.execution.conftest import Ab
 from tests.execution.tasks import make_suite
 from tests.record.samples import whole_run
+from tests.reports.runs import record
 
 pytestmark = pytest.mark.end_to_end
 
@@ -57,6 +58,12 @@ def test_first_true_condition_is_named(tmp_path: Path) -> None:
         f"attempts=={len(all_records)} (attempts is {len(all_records)})"
     )
     assert first_met(parse("attempts<0, cost>1000000, SANDBOX_ERROR>1000"), all_records) is None
+
+
+def test_fail_on_counts_superseded_attempts_in_the_cost_alone() -> None:
+    attempts = [record("a", "operator", final=False, attempt_id="old"), record("a", supersedes="old")]
+    expected = "cost>0.9 (cost is 1)"
+    assert first_met(parse("attempts>1, invalid>0, pass_rate<1, cost>0.9"), attempts) == expected
 
 
 def test_rate_without_attempts_is_undecided() -> None:

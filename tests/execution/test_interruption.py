@@ -127,7 +127,9 @@ def test_resume_names_other_interrupted_runs_of_the_study(slow: Slow, interrupt:
     variants = slow.ab.cwd / "configs" / "variants"
     variants.mkdir(parents=True)
     for name in ("first", "second"):
-        (variants / f"{name}.yaml").write_text(f'{{name: {name}, command: sh "$AB_AGENT_FILES/go.sh", files: ../../agent}}')
+        (variants / f"{name}.yaml").write_text(
+            f'{{name: {name}, command: sh "$AB_AGENT_FILES/go.sh", files: ../../agent}}'
+        )
     process = slow.ab.start(
         *("run", "--suite", "tiny", "--tasks-dir", slow.tasks, "--out", slow.out, "--workers", "2"),
         *("--variant", "first", "--variant", "second"),

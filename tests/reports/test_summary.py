@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from agentbench.cli.report import command
 from agentbench.core.errors import InputError
 from agentbench.record.schema import ArtifactPaths
+from agentbench.reports.card import run_card
 from agentbench.reports.sources import open_run
 from agentbench.reports.summary import COUNTING, decision, summarise
 from agentbench.reports.summary_data import as_csv, as_json
@@ -136,6 +137,16 @@ def test_superseded_attempts_are_counted_separately(tmp_path: Path) -> None:
     summary = summarise(open_run(run_dir(tmp_path / "run", [old, record("a", supersedes="old")])))
     assert (summary.rates.attempts, summary.run.superseded) == (1, 1)
     assert "1 earlier attempt superseded" in as_markdown(summary)
+
+
+def test_superseded_attempts_are_spent_money_and_in_no_other_cost(tmp_path: Path) -> None:
+    old = record("a", "operator", final=False, attempt_id="old")
+    summary = summarise(open_run(run_dir(tmp_path / "run", [old, record("a", supersedes="old")])))
+    (costs,) = json.loads(json.dumps(as_json(summary)["cost"]))
+    assert (costs["total"], costs["per_pass"], costs["superseded"], costs["spent"]) == (0.5, 0.5, 0.5, 1.0)
+    spent = "Spent: 1 `usd`, 0.5 of it by superseded attempts, which no rate and no other cost counts."
+    assert spent in as_markdown(summary)
+    assert "cost         0.5 usd + 0.5 by superseded attempts" in run_card(summary)
 
 
 def test_hostile_text_is_escaped_in_every_format(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import random
 import re
 import socket
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from agentbench.record.schema import ArtifactPaths
 from agentbench.reports.adjudications import read_adjudications
 from tests.view.conftest import Served, ViewPage, serve, write_runs, write_suite
 from tests.view.live_run import LiveRun
@@ -39,6 +41,19 @@ def test_newcomer_finds_why_an_attempt_failed(view_page: ViewPage, served: Serve
     page.reload()
     expect(page.locator("#event")).to_be_visible()
     view_page.assert_only(served)
+
+
+def test_list_of_runs_marks_retries_and_superseded_costs(view_page: ViewPage, tmp_path: Path) -> None:
+    paths = ArtifactPaths(task_dir="tasks/old")
+    old = sample("a", "operator", final=False, attempt_id="old", artifact_paths=paths)
+    run = write_run(tmp_path / "runs" / "again", [old, sample("a", supersedes="old")])
+    meta = json.loads((run / "run.json").read_text())
+    retry = {"run_id": "01R-first", "name": "first", "kind": "failed"}
+    (run / "run.json").write_text(json.dumps({**meta, "retry_of": retry}))
+    for served in serve(tmp_path / "runs", tasks_dir=tmp_path / "tasks"):
+        page = view_page.go(served)
+        expect(page.locator("#runs")).to_contain_text("retry of what did not pass in first")
+        expect(page.locator("#runs")).to_contain_text("$1$0.5 of it superseded")
 
 
 def test_two_runs_are_selected_and_compared(view_page: ViewPage, served: Served) -> None:

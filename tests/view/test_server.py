@@ -20,6 +20,7 @@ from agentbench.execution.operator import read_answer
 from agentbench.execution.task_results import keep_result
 from agentbench.execution.validation import audit_json
 from agentbench.record.run_directory import RunDirectory
+from agentbench.record.schema import ArtifactPaths
 from agentbench.reports.adjudications import read_adjudications
 from agentbench.reports.record_rows import read_rows
 from agentbench.view.explorer import Explorer
@@ -105,6 +106,16 @@ def test_explorer_names_altered_runs_and_marks_their_attempts(tmp_path: Path) ->
         answer = served.post("/api/query", {"sql": sql}).json()
         assert answer["altered"] == ["edited"]
         assert answer["rows"] == [["edited", "attempts.jsonl:2 differs from its seal"], ["sound", None]]
+
+
+def test_list_of_runs_counts_what_superseded_attempts_cost(tmp_path: Path) -> None:
+    paths = ArtifactPaths(task_dir="tasks/old")
+    old = sample("a", "operator", final=False, attempt_id="old", artifact_paths=paths)
+    write_run(tmp_path / "runs" / "resumed", [old, sample("a", supersedes="old")])
+    for served in serve(tmp_path / "runs", tasks_dir=tmp_path / "tasks"):
+        (run,) = served.get("/api/runs")["runs"]
+        assert (run["counts"]["attempts"], run["counts"]["spent"], run["counts"]["superseded_spent"]) == (1, 1.0, 0.5)
+        assert run["study_spent"] == 1.0
 
 
 def test_two_runs_are_compared(served: Served) -> None:

@@ -2,7 +2,8 @@
 
 EXPR       conditions separated by commas; the first that holds is reported
 condition  METRIC OP NUMBER, where OP is one of < <= > >= == !=
-METRIC     attempts, passed, failed, invalid, needs_review, cost,
+METRIC     attempts, passed, failed, invalid, needs_review,
+           cost (with that of superseded attempts),
            pass_rate (contract rate), acceptance_rate,
            or a reason such as TESTS_FAILED (number of attempts with that reason)
 """
@@ -63,6 +64,9 @@ class Condition:
     number: float
 
     def value(self, records: Sequence[AttemptRecord]) -> float | None:
+        """Return the metric. Superseded attempts cost something and count in nothing else."""
+        if self.metric != "cost":
+            records = [record for record in records if record.final]
         if self.metric in METRICS:
             return METRICS[self.metric](records)
         return sum(record.result.failure_reason == self.metric for record in records)
@@ -94,7 +98,7 @@ def parse(text: str) -> tuple[Condition, ...]:
 
 
 def first_met(conditions: Sequence[Condition], records: Sequence[AttemptRecord]) -> str | None:
-    """Return the first condition that holds, with its value, or None.
+    """Return the first condition that holds, with its value, or None. `records` are all, superseded ones included.
 
     Raises:
         InputError: no condition holds, and one is undefined because no attempt counts.

@@ -24,7 +24,14 @@ from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError
 from agentbench.core.problems import Problems
 from agentbench.execution.config import CliChoices
-from agentbench.execution.open_study import check_study, plan_study, planned_meta, resume_study, start_study
+from agentbench.execution.open_study import (
+    check_study,
+    plan_study,
+    planned_meta,
+    resume_study,
+    start_study,
+    study_records,
+)
 from agentbench.execution.plan import PlanRow
 from agentbench.execution.request import RunRequest
 from agentbench.execution.study import Again, Study, StudyResult
@@ -129,7 +136,9 @@ def resume_run(
 ) -> StudyResult:
     """Make the remaining attempts of an existing run directory, and those that `again` selects."""
     progress = Progress(quiet=as_json)
-    stopping = running_rule(RunDirectory.open(path).meta, progress.note)
+    run = RunDirectory.open(path)
+    progress.spent_before = sum(record.cost.total for record in study_records(run))
+    stopping = running_rule(run.meta, progress.note)
     with resume_study(path, tasks, request, progress, again, stopping) as study:
         try:
             result = _executed(study, progress, as_json=as_json, resumable=True)
@@ -241,7 +250,7 @@ def exit_code(result: StudyResult, conditions: Sequence[Condition]) -> int:
         return code
     from agentbench.cli.fail_on import first_met
 
-    met = first_met(conditions, list(result.records()))
+    met = first_met(conditions, [record for path in result.runs for record in RunDirectory.open(path).records()])
     if met is None:
         return 0
     click.echo(f"--fail-on: {met}", err=True)

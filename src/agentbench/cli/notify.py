@@ -117,7 +117,8 @@ def _counts(run: Path) -> Json:
     from agentbench.record.run_directory import RunDirectory
 
     directory = RunDirectory.open(run)
-    records = list(directory.finals())
+    every = list(directory.records())
+    records = [record for record in every if record.final]
     outside = sum(record.invalid_cause not in (None, InvalidCause.SAFETY) for record in records)
     return {
         "run": run.name,
@@ -128,6 +129,6 @@ def _counts(run: Path) -> Json:
         "attempts": len(records),
         "passed": sum(record.result.passed for record in records),
         "invalid": outside,
-        "cost": round(sum(record.cost.total for record in records), 6),
+        "cost": round(sum(record.cost.total for record in every), 6),
         "cost_unit": records[0].cost.unit if records else None,
     }

@@ -105,6 +105,8 @@ class Progress:
         self._done = 0
         self._passed = 0
         self._spent = 0.0
+        self.spent_before = 0.0
+        """What a resumed study had spent before, also on attempts that are repeated."""
         self._unit = ""
         self._running: dict[tuple[str, str, int], tuple[str, float]] = {}
         """Phase of each running attempt and when it began."""
@@ -211,8 +213,10 @@ class Progress:
         parts = [f"{self._done}/{self._total} done, {self._passed} passed", clock(elapsed)]
         if self._done:
             parts.append(f"about {clock(elapsed / self._done * (self._total - self._done))} left")
-        if self._spent and self._unit == "usd":
-            parts.append(f"{self._spent:.2f} usd")
+        spent = self.spent_before + self._spent
+        if spent and self._unit == "usd":
+            before = f", {self.spent_before:.2f} of it before" if self.spent_before else ""
+            parts.append(f"{spent:.2f} usd{before}")
         if self._cluster is not None:
             parts.append(cluster_line(self._cluster))
         attempts = [

@@ -21,6 +21,7 @@ from agentbench.reports.number_format import amount, counted, percent, plural, s
 from agentbench.reports.provenance import evidence, origin_of, read_text
 from agentbench.reports.record_rows import OVERRUN
 from agentbench.reports.sources import Run
+from agentbench.reports.spending import Spending
 from agentbench.reports.summary import GATE_NAMES, Summary, assurance_of, decision
 from agentbench.trace.log import read_events
 from agentbench.verdict.causal_summary import LABEL as CAUSES_LABEL
@@ -50,6 +51,11 @@ REVIEW_EVENTS = frozenset(
 # --- run --------------------------------------------------------------------------------------------------------------
 
 
+def _spent(costs: Spending) -> str:
+    superseded = f" + {amount(costs.superseded)} by superseded attempts" if costs.superseded else ""
+    return f"{amount(costs.total)} {costs.unit}{superseded}"
+
+
 def run_card(summary: Summary) -> str:
     """Render a run: rates, and one line per attempt."""
     run, rates = summary.run, summary.rates
@@ -66,7 +72,7 @@ def run_card(summary: Summary) -> str:
         ("errors", f"{counted(rates.acceptance_error)} scorable attempts"),
         ("invalid", f"{counted(rates.invalid_fraction)} attempts{invalid}"),
         ("superseded", plural(run.superseded, "earlier attempt") if run.superseded else ""),
-        ("cost", ", ".join(f"{amount(costs.total)} {costs.unit}" for costs in summary.spending)),
+        ("cost", ", ".join(map(_spent, summary.spending))),
         ("overruns", f"{plural(overruns, 'attempt')} above the cost cap" if overruns else ""),
         ("deviations", "; ".join(summary.deviations)),
         ("signature", run.signature),

@@ -213,6 +213,8 @@ class Records(NamedTuple):
     finals: tuple[Row, ...]
     superseded: int
     """Number of records replaced by a later attempt."""
+    superseded_cost: Mapping[str, float]
+    """Their total cost by unit. It was spent, and no rate counts it."""
     seals: SealCheck
 
 
@@ -232,7 +234,7 @@ def read_rows(folder: Path) -> Records:
         with open_regular(path) as file:
             return _rows(file, path, seals)
     except FileNotFoundError:
-        return Records((), 0, seals)
+        return Records((), 0, {}, seals)
     except OSError as error:
         raise RecordError.of("read", path, error) from error
     finally:
@@ -243,6 +245,7 @@ def read_rows(folder: Path) -> Records:
 def _rows(file: BinaryIO, path: Path, seals: SealCheck) -> Records:
     interned: dict[str, str] = {}
     finals: list[Row] = []
+    superseded_cost: dict[str, float] = {}
     superseded = offset = 0
     read = _VALIDATOR.validate_json
     for number, raw in enumerate(file, start=1):
@@ -258,8 +261,10 @@ def _rows(file: BinaryIO, path: Path, seals: SealCheck) -> Records:
             finals.append(_row(value, interned, offset, len(raw) - 1))
         else:
             superseded += 1
+            cost = _new(Cost, value["cost"])
+            superseded_cost[cost.unit] = superseded_cost.get(cost.unit, 0.0) + cost.total
         offset += len(raw)
-    return Records(tuple(finals), superseded, seals)
+    return Records(tuple(finals), superseded, superseded_cost, seals)
 
 
 def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length: int) -> Row:

@@ -42,6 +42,8 @@ class Run:
     """Final attempts, one per task, variant and repeat."""
     superseded: int
     """Number of records replaced by a later attempt."""
+    superseded_cost: Mapping[str, float]
+    """Their total cost by unit."""
     altered: tuple[AlteredRecord, ...] = ()
     """Records that differ from their seals, and a break of the chain that seals them."""
     unsealed: frozenset[str] = frozenset()
@@ -215,6 +217,7 @@ def open_run(path: Path) -> Run:
         str(run.meta.get("suite", "")),
         records.finals,
         records.superseded,
+        records.superseded_cost,
         (*seals.altered(), *origins, *signature.altered),
         frozenset(seals.not_sealed_yet() if seals.present else (row.attempt_id for row in records.finals)),
         seals if seals.present else None,

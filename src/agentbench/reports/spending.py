@@ -7,6 +7,7 @@ priced by the `review` row of the run's price table, and state it separately.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
@@ -69,21 +70,29 @@ class Spending:
     """The part of `human` that was spent on reviews after the attempts."""
     phases: Mapping[str, float]
     """The total by phase, and `not split` for records without phases."""
+    superseded: float
+    """The cost of superseded attempts, which no other sum contains."""
+
+    @property
+    def spent(self) -> float:
+        return self.total + self.superseded
 
     @property
     def per_pass(self) -> float | None:
         return self.total / self.passed if self.passed else None
 
 
-def spending(rows: Sequence[Row], reviews: ReviewCosts) -> tuple[Spending, ...]:
-    """Return the costs of these attempts, one entry per unit."""
-    units: dict[str, list[Row]] = {}
+def spending(
+    rows: Sequence[Row], reviews: ReviewCosts, superseded: Mapping[str, float] = MappingProxyType({})
+) -> tuple[Spending, ...]:
+    """Return the costs of these attempts, one entry per unit. `superseded` is the cost of those that they replaced."""
+    units: dict[str, list[Row]] = {unit: [] for unit in superseded}
     for row in rows:
         units.setdefault(row.cost.unit, []).append(row)
-    return tuple(_spending(unit, group, reviews) for unit, group in sorted(units.items()))
+    return tuple(_spending(unit, group, reviews, superseded.get(unit, 0.0)) for unit, group in sorted(units.items()))
 
 
-def _spending(unit: str, rows: Sequence[Row], reviews: ReviewCosts) -> Spending:
+def _spending(unit: str, rows: Sequence[Row], reviews: ReviewCosts, superseded: float) -> Spending:
     reviewed = total([reviews.cost(row) for row in rows])
     return Spending(
         unit,
@@ -96,6 +105,7 @@ def _spending(unit: str, rows: Sequence[Row], reviews: ReviewCosts) -> Spending:
         passed=sum(row.passed for row in rows),
         reviews=reviewed,
         phases=_phases(rows, reviewed),
+        superseded=superseded,
     )
 
 
@@ -211,6 +221,8 @@ def spending_json(costs: Spending) -> dict[str, Json]:
         "total": finite(costs.total),
         "per_pass": finite(costs.per_pass),
         "reviews": finite(costs.reviews),
+        "superseded": finite(costs.superseded),
+        "spent": finite(costs.spent),
         "phases": {name: finite(value) for name, value in costs.phases.items()},
     }
 

@@ -20,7 +20,7 @@ def cost_lines(summary: Summary) -> list[str]:
     """Render costs by component and by phase, reviews, overruns, durations, and totals with the most expensive tasks."""
     if not summary.run.rows:
         return []
-    tables = (_components, _phases, _reviews, _overruns, _durations)
+    tables = (_components, _superseded, _phases, _reviews, _overruns, _durations)
     return [*(line for table in tables for line in table(summary)), _totals(summary), *_most_tokens(summary)]
 
 
@@ -35,6 +35,15 @@ def _components(summary: Summary) -> list[str]:
         for costs in summary.spending
     ]
     return [*markdown_table(head, rows), ""]
+
+
+def _superseded(summary: Summary) -> list[str]:
+    spent = [
+        f"{amount(costs.spent)} {code(costs.unit, MAX_LABEL)}, {amount(costs.superseded)} of it by superseded attempts"
+        for costs in summary.spending
+        if costs.superseded
+    ]
+    return [f"Spent: {'; '.join(spent)}, which no rate and no other cost counts.", ""] if spent else []
 
 
 def _durations(summary: Summary) -> list[str]:

@@ -178,7 +178,7 @@ def summarise(run: Run) -> Summary:
         reasons=Counter(str(row.reason) for row in rows if row.reason is not None),
         gate_vectors=Counter(row.gates for row in rows),
         strata=_strata(run, provenance, review_costs),
-        spending=spending(rows, review_costs),
+        spending=spending(rows, review_costs, run.superseded_cost),
         review_costs=review_costs,
         distributions=distributions(rows, outcomes, provenance),
         times=_times(rows, outcomes),

@@ -51,7 +51,7 @@ OnRows = Callable[[str, Path, Mapping[str, Json], Sequence[Row], str], None]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers of final attempts."""
+    """Numbers of final attempts, and costs."""
 
     attempts: int = 0
     passed: int = 0
@@ -59,6 +59,9 @@ class Counts:
     invalid: int = 0
     needs_review: int = 0
     spent: float = 0.0
+    """Cost of final and superseded attempts."""
+    superseded_spent: float = 0.0
+    """The part of `spent` that superseded attempts cost."""
     unit: str = ""
     agents: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
@@ -118,6 +121,7 @@ class Entry:
                 "invalid": counts.invalid,
                 "needs_review": counts.needs_review,
                 "spent": counts.spent,
+                "superseded_spent": counts.superseded_spent,
                 "unit": bounded(counts.unit, text=40),
                 "agents": bounded(list(counts.agents), text=120),
                 "variants": bounded(list(counts.variants), text=120),
@@ -316,12 +320,12 @@ class RunIndex:
         current = signature(entry.path)
         altered, cap = "", entry.cap
         try:
-            rows, _, seals = read_rows(entry.path)
+            rows, _, superseded_cost, seals = read_rows(entry.path)
             altered = next(map(str, seals.altered()), "")
             state = _state(entry.path, "")
             self.on_rows(entry.key, entry.path, entry.meta, rows, altered)
             cap = _resumed_cap(entry)
-            problem, counts = entry.problem, count(rows)
+            problem, counts = entry.problem, count(rows, superseded_cost)
         except AgentBenchError as error:
             state, problem, counts = "unreadable", error.message, None
         except (OSError, ValueError, RecursionError) as error:
@@ -333,17 +337,19 @@ class RunIndex:
         )  # fmt: skip
 
 
-def count(rows: Sequence[Row]) -> Counts:
-    """Count final attempts."""
+def count(rows: Sequence[Row], superseded_cost: Mapping[str, float]) -> Counts:
+    """Count final attempts, and what all attempts cost."""
     counted = [value for row in rows if (value := trial_of(row).value(Rate.CONTRACT)) is not None]
-    units = sorted({row.cost.unit for row in rows})
+    units = sorted({row.cost.unit for row in rows} | superseded_cost.keys())
+    superseded_spent = sum(superseded_cost.values()) if len(units) == 1 else 0.0
     return Counts(
         attempts=len(rows),
         passed=sum(counted),
         not_passed=len(counted) - sum(counted),
         invalid=len(rows) - len(counted),
         needs_review=sum(row.needs_review for row in rows),
-        spent=sum(row.cost.total for row in rows) if len(units) == 1 else 0.0,
+        spent=superseded_spent + sum(row.cost.total for row in rows) if len(units) == 1 else 0.0,
+        superseded_spent=superseded_spent,
         unit=units[0] if len(units) == 1 else "",
         agents=tuple(sorted({row.agent for row in rows})),
         variants=tuple(sorted({row.variant for row in rows})),

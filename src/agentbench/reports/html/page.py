@@ -127,7 +127,7 @@ def export_attempt(run: Run, row: Row) -> str:
     if isinstance(counts, dict):
         counts["inline"] = events
     # Without the plan, the other attempts of the run do not count as missing.
-    summary = summarise(replace(run, rows=(row,), superseded=0, meta={**run.meta, "order": None}))
+    summary = summarise(replace(run, rows=(row,), superseded=0, superseded_cost={}, meta={**run.meta, "order": None}))
     truth = next((review.agreement for review in summary.reviews), None)
     data = page_json([summary], [attempt_row(0, run, row, record, truth)], {}, None, None)
     return render({**data, "single": attempt}, self_contained=True)

@@ -47,12 +47,18 @@ function runResult(run) {
     .filter(Boolean)
     .join(", ");
 }
-/* What was spent. A cap is for all runs that one command made, so it is compared with what they spent together. */
+/* A run of `ab retry` that repeats attempts of another: its rate says nothing about the suite. */
+function retryWords(retry) {
+  return `retry of ${retry.kind === "errors" ? "the errors" : "what did not pass"} in ${safe(retry.name || retry.run_id || "another run")}`;
+}
+/* What was spent, also by superseded attempts. A cap is for all runs that one command made, so it is compared with what they spent together. */
 function spending(run, running = 0) {
   const unit = (run.counts && run.counts.unit) || "";
   const amount = (value) => (unit ? money(value, unit) : few(value));
   const own = (run.counts ? run.counts.spent : 0) + running;
-  if (!run.cap) return own ? amount(own) : "–";
+  const superseded = run.counts && run.counts.superseded_spent;
+  const note = superseded ? h("div", { class: "sub" }, `${amount(superseded)} of it superseded`) : "";
+  if (!run.cap) return own ? [amount(own), note] : "–";
   const spent = run.study_spent + running;
   const share = Math.min(1, spent / run.cap);
   return [
@@ -62,6 +68,7 @@ function spending(run, running = 0) {
       { class: "meter", role: "img", "aria-label": `${Math.round(100 * share)}% of the cap is spent` },
       h("i", { class: share > 0.9 ? "fail" : "running", style: { width: 100 * share + "%" } }),
     ),
+    note,
   ];
 }
 
@@ -129,6 +136,7 @@ function runsPage(query, still) {
           safe(run.variant || (run.counts && run.counts.variants.join(", ")) || run.name),
         ),
         h("div", { class: "sub" }, safe(run.suite || ""), run.model ? " · " + safe(run.model) : ""),
+        run.retry_of && h("div", { class: "sub" }, retryWords(run.retry_of)),
       ),
       h("td", {}, runResult(run)),
       h("td", {}, stateBadge(run.state)),
