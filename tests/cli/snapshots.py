@@ -38,6 +38,9 @@ _VARYING: tuple[tuple[str, str], ...] = (
     (r"\befficiency \d\.\d\d", "efficiency <n>"),
     (r"(?m)^(score +)\d\.\d+", r"\1<n>"),
     (r"\bpython \d+\.\d+\.\d+", "python <version>"),
+    # How to install depends on the environment.
+    (r"(?m)^(?:  \S+ -m ensurepip\n)?  (?:\S+ -m pip install|uv pip install --python \S+) -e ", "  <install> -e "),
+    (r"(?m)^  \S*/python3? -m pytest", "  python -m pytest"),
     # How often a harvest prints its status depends on the speed of the machine.
     (r"(?m)^\d+ of \d+ accepted, \d+ of \d+ run · .*\n", ""),
     # Which tests become decoys is random, so the number of findings about a cheat varies.

@@ -1,14 +1,16 @@
-"""A distribution that overwrites the package is found by every command."""
+"""The environment of `ab`: commands that install into it, and distributions that overwrite the package."""
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from agentbench.cli import doctor, installation, main
+from agentbench.cli import doctor, installation, main, plugin
 from agentbench.sandbox.doctor import Diagnosis
 
 pytestmark = pytest.mark.component
@@ -59,3 +61,31 @@ def test_doctor_finds_any_distribution_that_owns_the_package(site_packages: Path
     install(site_packages, "something-else", "agentbench/__init__.py")
     assert installation.installed_namesake() is None
     assert installation.foreign_distributions() == ["something-else"]
+
+
+@pytest.mark.parametrize(
+    "modules, programs, expected",
+    [
+        ({"pip", "ensurepip"}, {"uv"}, ["PYTHON -m pip install -e tap"]),
+        ({"ensurepip"}, {"uv"}, ["uv pip install --python PYTHON -e tap"]),
+        ({"ensurepip"}, set(), ["PYTHON -m ensurepip", "PYTHON -m pip install -e tap"]),
+        (set(), set(), ["uv pip install --python PYTHON -e tap"]),
+    ],
+)
+def test_install_commands_fit_an_environment_without_pip(
+    monkeypatch: pytest.MonkeyPatch, modules: set[str], programs: set[str], expected: list[str]
+) -> None:
+    monkeypatch.setattr(installation, "find_spec", lambda name: name if name in modules else None)
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in programs else None)
+    monkeypatch.setattr(sys, "executable", "PYTHON")
+    assert installation.install_commands("-e tap") == expected
+
+
+def test_new_plugin_prints_commands_that_work_in_this_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    created = CliRunner().invoke(plugin.command, ["new", "check", "tap", "--out", str(tmp_path / "tap")])
+    install = created.stderr.splitlines()[1:-2]
+    assert install == [f"  {line}" for line in installation.install_commands(f"-e '{tmp_path}/tap[test]'")]
+    assert all(line.split()[0] in {sys.executable, "uv"} for line in install)

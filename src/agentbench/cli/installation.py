@@ -1,15 +1,33 @@
-"""Finds other distributions that install into the package `agentbench` and overwrite its files."""
+"""The environment that `ab` is installed in: how to install into it, and distributions that overwrite files of the package."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 DISTRIBUTION = "agentbench-harness"
 PACKAGE = "agentbench"
 _NAMESAKE = re.compile(rf"{PACKAGE}-[^-]+\.(?:dist|egg)-info", re.IGNORECASE)
+
+
+def python_command() -> str:
+    """Return the interpreter of this environment as it can be typed: `python` if that is the one on the PATH."""
+    from agentbench.core.text import shell_quoted
+
+    return "python" if shutil.which("python") == sys.executable else shell_quoted(sys.executable)
+
+
+def install_commands(arguments: str) -> list[str]:
+    """Return the commands that install into this environment. One that uv created has no pip."""
+    python = python_command()
+    if find_spec("pip") is None and (shutil.which("uv") is not None or find_spec("ensurepip") is None):
+        return [f"uv pip install --python {python} {arguments}"]
+    pip = f"{python} -m pip install {arguments}"
+    return [pip] if find_spec("pip") is not None else [f"{python} -m ensurepip", pip]
 
 
 def installed_namesake() -> str | None:

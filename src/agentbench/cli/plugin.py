@@ -34,6 +34,8 @@ def new_command(kind: str, name: str, *, out: Path | None, as_json: bool) -> Non
     plug-in and of its function.
     """
     from agentbench.api.extensions import EXTENSIONS
+    from agentbench.cli.installation import install_commands, python_command
+    from agentbench.cli.output import called_as
     from agentbench.core.errors import InputError
     from agentbench.core.text import shell_quoted
     from agentbench.plugins.template import write_package
@@ -47,6 +49,9 @@ def new_command(kind: str, name: str, *, out: Path | None, as_json: bool) -> Non
         return
     click.echo(f"Created {Kind(kind).words} {name}: {folder}")
     click.echo("Next:", err=True)
-    click.echo(f"  pip install -e {shell_quoted(f'{folder}[test]')}", err=True)
-    click.echo(f"  python -m pytest {shell_quoted(folder)}", err=True)
-    click.echo("  ab plugins", err=True)
+    for line in (
+        *install_commands(f"-e {shell_quoted(f'{folder}[test]')}"),
+        f"{python_command()} -m pytest {shell_quoted(folder)}",
+        f"{called_as()} plugins",
+    ):
+        click.echo(f"  {line}", err=True)
