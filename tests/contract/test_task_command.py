@@ -15,6 +15,7 @@ from agentbench.contract.load import load_task
 from agentbench.contract.suite import load_suite
 from agentbench.core.errors import AgentBenchError, ContractError
 from tests.contract.task_folders import task_with, write_task
+from tests.workspace.reference_git import commit_all, repository
 
 pytestmark = pytest.mark.component
 
@@ -213,3 +214,16 @@ def test_stats_show_strata_and_proxies(tmp_path: Path) -> None:
     assert "2 files, 26 lines" in text.stdout
     assert "not measured" in text.stdout
     assert "proxies" in text.stderr
+
+
+@pytest.mark.req("C-13")
+def test_stats_measure_a_local_clone_and_download_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AB_STATE", str(tmp_path / "state"))
+    clone = repository(tmp_path / "clone")
+    (clone / "core.py").write_text("def f():\n    return 1\n")
+    repo = {"url": "../../clone", "origin": "https://unreachable.invalid/x.git", "commit": commit_all(clone)}
+    write_task(tmp_path / "tasks" / "one", task_with(repo=repo))
+    text = ab("stats", tmp_path / "tasks" / "one").stdout
+    assert "1 files, 2 lines" in text
+    shutil.rmtree(clone)
+    assert "not measured: the repository is not on this machine" in ab("stats", tmp_path / "tasks" / "one").stdout

@@ -215,7 +215,7 @@ def new(folder: Path, *, as_json: bool, repo_path: str | None, probe: bool, **so
 
 @command.command("stats", epilog=STATS_EPILOG)
 @task_paths_argument()
-@click.option("--fetch", is_flag=True, help="Also fetch and measure remote repositories.")
+@click.option("--fetch", is_flag=True, help="Also download and measure repositories that are not on this machine.")
 @json_option
 def stats(paths: tuple[Path, ...], *, fetch: bool, as_json: bool) -> None:
     """Show strata and complexity measures of tasks. PATH is a task folder, a task.yaml or a suite folder."""
@@ -233,7 +233,7 @@ def stats(paths: tuple[Path, ...], *, fetch: bool, as_json: bool) -> None:
         strata = loaded.task.strata
         stated = [value for value in (strata.ecosystem, strata.kind, strata.test_runtime, strata.dependencies) if value]
         click.echo(f"{loaded.task.id}  [{', '.join(stated) or 'no strata'}]")
-        click.echo(f"    {_measured_line(row['complexity'])}")
+        click.echo(f"    {'no repository' if loaded.task.repo == 'none' else _measured_line(row['complexity'])}")
     for name, counts in _strata_counts(tasks).items():
         click.echo(f"{name}: " + ", ".join(f"{value} {count}" for value, count in counts.items()))
     click.echo(f"({LABEL})", err=True)
@@ -244,7 +244,7 @@ def _stats_row(loaded: LoadedTask, *, fetch: bool) -> dict[str, Json]:
     from agentbench.contract.complexity import measure
 
     folder = loaded.repo_folder
-    if folder is None and fetch and loaded.task.repo != "none":
+    if folder is None and loaded.task.repo != "none" and (fetch or loaded.has_local_source):
         from agentbench.sandbox.state import default_state
         from agentbench.workspace.source.snapshot import Snapshots
 
@@ -260,7 +260,7 @@ def _stats_row(loaded: LoadedTask, *, fetch: bool) -> dict[str, Json]:
 
 def _measured_line(complexity: Json) -> str:
     if not isinstance(complexity, dict):
-        return "not measured: the repository is not a local folder (use --fetch)"
+        return "not measured: the repository is not on this machine (use --fetch)"
     packages = complexity["external_packages"]
     return (
         f"{complexity['files']} files, {complexity['lines']} lines, about {complexity['approx_tokens']} tokens, "

@@ -122,6 +122,13 @@ class LoadedTask:
         repo = self.task.repo
         return self.folder / repo.path if isinstance(repo, Repo) and repo.path is not None else None
 
+    @property
+    def has_local_source(self) -> bool:
+        """Whether the base repository is on this machine: a folder, a clone or an archive file."""
+        repo = self.task.repo
+        named = (repo.path, repo.url, repo.archive) if isinstance(repo, Repo) else ()
+        return any(name is not None and (self.folder / name).exists() for name in named)
+
     def driver_file(self, check: Check) -> Path:
         """Return the driver program of a probe.
 
