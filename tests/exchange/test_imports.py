@@ -54,6 +54,31 @@ def test_exported_run_is_imported_as_imported(tmp_path: Path) -> None:
         assert again[0].messages[1].text == f"fix it {HOSTILE}"
 
 
+@pytest.mark.parametrize("form, name", [("inspect", "x.eval"), ("atif", "atif")])
+def test_import_of_an_exported_run_keeps_the_name_of_its_method(tmp_path: Path, form: str, name: str) -> None:
+    attempts = [record("a", variant="careful", agent="command")]
+    folder = run_dir(tmp_path / "runs" / "a", attempts)
+    meta = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**meta, "variant": "careful"}))
+    find_exporter(form).write(open_source(folder), str(tmp_path / name))
+    imported = write_imported_run(
+        find_importer(tmp_path / name).read(tmp_path / name), tmp_path / name, tmp_path / "out"
+    )
+    run = open_run(imported.path)
+    assert ([row.variant for row in run.rows], run.meta["variant"], run.rows[0].agent) == (
+        ["careful"],
+        "careful",
+        "command",
+    )
+    assert run.imported
+
+
+def test_inspect_log_without_a_solver_is_named_by_those_of_its_task(tmp_path: Path) -> None:
+    steps = [{"solver": "system_message"}, {"solver": "generate"}, 7]
+    run = load(tmp_path, log(sample(1, "C"), plan={"name": "plan", "steps": steps}))
+    assert run.rows[0].variant == "system_message + generate@m"
+
+
 def test_reports_say_that_results_are_imported(tmp_path: Path) -> None:
     run = load(tmp_path, log(sample(1, "C"), sample(2, 0)))
     assert decision(summarise(run)).endswith("[IMPORTED from inspect_ai 1, not graded here]")

@@ -44,6 +44,7 @@ def read(path: Path) -> ImportedLog:
         model=None if model is None else str(model),
         provider=None,
         attempts=lambda: map(partial(_attempt, path), files),
+        method=text(member(first, "extra", "agentbench", "variant")),
         meta={"files": len(files)},
     )
 

@@ -51,4 +51,6 @@ class ImportedLog:
     provider: str | None
     attempts: Callable[[], Iterator[ImportedAttempt]]
     """Yields the attempts one at a time."""
+    method: str = ""
+    """The variant of a run that AgentBench exported; empty for others, which are named by agent and model."""
     meta: Mapping[str, Json] = field(default_factory=dict)

@@ -100,7 +100,7 @@ class _Writer:
         self.log = log
         self.run_id = new_ulid()
         self.study_id = new_ulid()
-        self.variant = _name(f"{log.agent}@{log.model}" if log.model else log.agent)
+        self.variant = _name(log.method or (f"{log.agent}@{log.model}" if log.model else log.agent))
         self.suite = _name(log.suite)
         self.path = new_run_folder(out, run_name(self.suite, self.variant, log.model))
         self.version = f"imported:{valid_utf8(log.tool)}"

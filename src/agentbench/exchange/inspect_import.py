@@ -80,16 +80,24 @@ def read(path: Path) -> ImportedLog:
         format="inspect",
         tool=_tool(member(spec, "packages")),
         suite=text(spec.get("task"), "inspect"),
-        agent=text(spec.get("solver"), "inspect"),
+        agent=text(spec.get("solver")) or _planned_solvers(header) or "inspect",
         model=(name or provider) if known else None,
         provider=provider if known and name else None,
         attempts=lambda: (_attempt(sample, spec, decider) for sample in samples()),
+        method=text(member(spec, "metadata", "agentbench", "variant")),
         meta={
             "eval_id": text(spec.get("eval_id")),
             "created": text(spec.get("created")),
             "status": text(header.get("status")),
         },
     )
+
+
+def _planned_solvers(header: Mapping[str, Json]) -> str:
+    """Return the solvers of a task that was run with its own, whose log names none in `eval`."""
+    steps = member(header, "plan", "steps")
+    names = [text(member(step, "solver")) for step in steps] if isinstance(steps, list) else []
+    return " + ".join(filter(None, names))
 
 
 # --- the two forms ----------------------------------------------------------------------------------------------------
