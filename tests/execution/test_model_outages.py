@@ -11,7 +11,7 @@ from tests.execution.conftest import Ab
 from tests.execution.tasks import PATCH, make_task
 from tests.execution.test_models import ASK
 from tests.models.conftest import Serve
-from tests.models.service import Behaviour, answer_body, good, responds, status
+from tests.models.service import Behaviour, answer_body, good, hang, responds, status
 
 pytestmark = pytest.mark.end_to_end
 
@@ -33,6 +33,29 @@ def test_failed_preflight_starts_nothing(
     assert ran.code == code, ran.stderr
     assert "nothing was started" in ran.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.req("R-13", "U-05")
+def test_preflight_says_what_it_waits_for_and_gives_a_hanging_service_up(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task")
+    with socket.socket() as hanging:
+        hanging.bind(("127.0.0.1", 0))
+        hanging.listen()
+        url = f"http://127.0.0.1:{hanging.getsockname()[1]}/v1"
+        ran = ab("run-task", "--task", task, "--agent", "llm_v0", "--model", f"m@{url}", "--preflight-wait", "3")
+    assert ran.code == 3, ran.stderr
+    first, *rest = ran.stderr.splitlines()
+    assert first == f"Waiting for an answer of --model m at {url}, up to 3 s (--preflight-wait)"
+    assert "nothing was started; --preflight-wait waits longer" in "\n".join(rest)
+
+
+@pytest.mark.req("R-13", "U-05")
+def test_preflight_accepts_a_service_that_runs_and_loads_its_model(ab: Ab, tmp_path: Path, serve: Serve) -> None:
+    server = serve(hang, responds(answer_body(f"```diff\n{PATCH}```")))
+    task = make_task(tmp_path / "task")
+    ran = ab("run-task", "--task", task, "--agent", "llm_v0", "--model", f"m@{server.url}", "--preflight-wait", "1")
+    assert ran.code == 0, ran.stderr
+    assert "gave no answer within 1 s, but its service runs: it may be loading the model" in ran.stderr
 
 
 @pytest.mark.req("R-13", "R-10")

@@ -79,6 +79,7 @@ def make_request(
         operator=options["operator"],
         model_patience=options["model_patience"],
         preflight=options["preflight"],
+        preflight_wait=options["preflight_wait"],
         out=options["out"],
         store=store_options(options, options["out"]),
     )

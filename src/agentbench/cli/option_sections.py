@@ -12,7 +12,16 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Agent and model": (
         *("agent", "name", "agent_command", "agent_files", "script", "max_steps", "operator"),
-        *("model", "temperature", "model_patience", "preflight", "lenient", "judge_model", "judge_repeats"),
+        *(
+            "model",
+            "temperature",
+            "model_patience",
+            "preflight",
+            "preflight_wait",
+            "lenient",
+            "judge_model",
+            "judge_repeats",
+        ),
         "monitors",
     ),
     "Cost": ("prices", "task_usd", "total_usd"),

@@ -262,6 +262,14 @@ run_options = stack(
         default=True,
         help="Ask each model service for one token before the run starts [default: yes].",
     ),
+    click.option(
+        "--preflight-wait",
+        type=Amount(positive=True, most=86_400),
+        default=20.0,
+        show_default=True,
+        metavar="SEC",
+        help="How long each service may take to answer that.",
+    ),
     click.option("--prices", type=FILE, help="Price table (CSV) [default: costs in abstract units]."),
     click.option("--lenient", is_flag=True, help="Continue if a request differs (with --model recorded:RUN)."),
     click.option("--task-usd", type=Amount(positive=True), help="Cost cap for all attempts at one task."),
@@ -342,6 +350,7 @@ class RunOptions(EvidenceOptions):
     prices: Path | None
     model_patience: float
     preflight: bool
+    preflight_wait: float
     task_usd: float | None
     total_usd: float | None
     operator: bool

@@ -138,7 +138,8 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, as_json: bool) -> Stud
     ended = run_state(path) == "finished"
     if ended and ended_by_cap and given.task_usd is None and given.total_usd is None:
         raise InputError(f"the total budget of {path} is spent", remedy=HIGHER_CAP)
-    changeable = {name: getattr(given, name) for name in ("workers", "model_patience", "preflight") if _is_given(name)}
+    kept = ("workers", "model_patience", "preflight", "preflight_wait")
+    changeable = {name: getattr(given, name) for name in kept if _is_given(name)}
     request = dataclasses.replace(
         request,
         **changeable,
@@ -151,7 +152,7 @@ def _resumed(path: Path, given: RunRequest, *, dry: bool, as_json: bool) -> Stud
 
 
 _CHANGEABLE = (
-    *("workers", "executor", "ray_address", "task_usd", "total_usd", "model_patience", "preflight"),
+    *("workers", "executor", "ray_address", "task_usd", "total_usd", "model_patience", "preflight", "preflight_wait"),
     *("sign", "witness", "notify", "fail_on"),
 )
 """Options that may differ when a run is resumed: they change its speed or its end, not what attempts do."""

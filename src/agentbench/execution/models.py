@@ -89,8 +89,10 @@ class Models:
         else:
             self.factory.check(choice)
 
-    def preflight(self, rows: Sequence[PlanRow], judge: JudgeChoice | None) -> None:
-        """Ask every service for one token, before anything runs.
+    def preflight(
+        self, rows: Sequence[PlanRow], judge: JudgeChoice | None, limit_sec: float, report: Callable[[str], None]
+    ) -> None:
+        """Ask every service for one token, before anything runs. `report` is called if one does not answer soon.
 
         Raises:
             InputError: a service refuses the key or does not know the model.
@@ -101,7 +103,7 @@ class Models:
             choices += [judge.choice(row, self) for row in rows if row.task.judge_enabled]
         services = {(choice.provider, choice.name, choice.base_url): choice for choice in choices if choice is not None}
         for choice in services.values():
-            self.factory.preflight(choice)
+            self.factory.preflight(choice, limit_sec, report)
 
     def book(self, records: Iterable[AttemptRecord]) -> None:
         """Charge what a resumed run has spent already."""

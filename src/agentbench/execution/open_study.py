@@ -175,7 +175,7 @@ def resume_study(
     with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
         # A key missing in this terminal must not use attempts up: their records would be final.
         remaining = [row for row, _ in remaining_rows(members, rows, again)]
-        _check_requirements(executor, lab, remaining, observer, preflight=request.preflight)
+        _check_requirements(executor, lab, remaining, observer, preflight_sec=request.preflight_limit)
         paths, caps = {str(run.meta["variant"]): run.path for run in members}, _shared_caps(request)
         runs = {
             variant: stack.enter_context(_reopened_run(paths[variant], request, configuration, lab, caps))
@@ -225,7 +225,7 @@ def continue_study(
     with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
         existing = [RunDirectory.open(path) for path in paths.values()]
         remaining = [row for row, _ in remaining_rows(existing, rows)]
-        _check_requirements(executor, lab, remaining, observer, preflight=request.preflight)
+        _check_requirements(executor, lab, remaining, observer, preflight_sec=request.preflight_limit)
         lab.models.book(earlier)
         study_id = existing[0].study_id if existing else new_ulid()
         meta = _study_meta(study_id, rows, request, link)
@@ -309,7 +309,7 @@ def _check_requirements(
     rows: Sequence[PlanRow],
     observer: Observer,
     *,
-    preflight: bool,
+    preflight_sec: float | None,
     install: bool = True,
 ) -> None:
     """Reject what cannot run here before anything is spent, and install agents that are programs.
@@ -326,8 +326,8 @@ def _check_requirements(
     _warn_about_ignored_images(lab, tasks, observer)
     if not install:
         return
-    if preflight:
-        lab.models.preflight(rows, lab.judge)
+    if preflight_sec is not None:
+        lab.models.preflight(rows, lab.judge, preflight_sec, observer.note)
     for agent in filter(is_third_party, dict.fromkeys(row.configuration.agent for row in rows)):
         observer.note(f"{agent}: preparing its program, which takes minutes the first time")
     for row in rows:
@@ -352,7 +352,7 @@ def check_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer
     require_writable(request.out)
     executor = open_executor(request.executor_options)
     with _open_lab(request, tasks, observer) as lab, closing(executor):
-        _check_requirements(executor, lab, rows, observer, preflight=False, install=False)
+        _check_requirements(executor, lab, rows, observer, preflight_sec=None, install=False)
 
 
 def _warn_about_ignored_images(lab: Lab, tasks: Sequence[LoadedTask], observer: Observer) -> None:

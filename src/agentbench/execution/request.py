@@ -61,6 +61,8 @@ class RunRequest:
     """Seconds that a request waits for a model service that is unavailable."""
     preflight: bool = True
     """Whether every model service is asked for one token before the run starts."""
+    preflight_wait: float = 20.0
+    """Seconds that each service may take to answer that."""
     out: Path = Path("artifacts/runs")
     selection: dict[str, object] | None = None
     """How the tasks were selected among those of the suite; None if all of them were."""
@@ -77,6 +79,11 @@ class RunRequest:
     @property
     def executor_options(self) -> ExecutorOptions:
         return ExecutorOptions(self.executor, self.workers, self.ray_address)
+
+    @property
+    def preflight_limit(self) -> float | None:
+        """Return the seconds that a service may take to answer before the run starts; None if none is asked."""
+        return self.preflight_wait if self.preflight else None
 
     def as_json(self) -> dict[str, Any]:
         value = {**asdict(self), "store": self.store.as_json()}

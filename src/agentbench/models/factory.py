@@ -13,7 +13,7 @@ One factory serves all workers of a run.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +39,10 @@ from agentbench.trace.redaction import Redactor
 if TYPE_CHECKING:
     from agentbench.models.client.outages import Outages
     from agentbench.models.client.service import ServiceUpstream, Transport
+
+
+NOTICE_SEC = 2.0
+"""A service that has not answered the preflight by then is named on the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,10 @@ class ModelFactory:
             load_script(path)
         return None
 
-    def preflight(self, choice: ModelChoice) -> None:
-        """Send one request of one token to the service, if there is one.
+    def preflight(self, choice: ModelChoice, limit_sec: float, report: Callable[[str], None]) -> None:
+        """Send one request of one token to the service, if there is one. `report` is called if the answer takes long.
+
+        A service that gives no answer within `limit_sec` and answers another request may be loading the model: it is accepted.
 
         Raises:
             InputError: it refuses the key or does not know the model.
@@ -110,13 +116,16 @@ class ModelFactory:
         """
         if choice.source != "service":
             return
-        from agentbench.models.faults import Rejected, ServiceFault, Unauthorised  # noqa: PLC0415 - as below
+        from agentbench.models.faults import Rejected, ServiceFault, TimedOut, Unauthorised  # noqa: PLC0415 - as below
 
         service = self._service(choice)
         named = f"{choice.option} {choice.name} at {choice.base_url or choice.provider}"
         for last in (False, True):
+            waiting = f"Waiting for an answer of {named}, up to {limit_sec:g} s (--preflight-wait)"
+            notice = threading.Timer(NOTICE_SEC, report, (waiting,))
+            notice.start()
             try:
-                service.ask_one_token()
+                service.ask_one_token(limit_sec=limit_sec)
             except ServiceFault as fault:
                 if isinstance(fault, Unauthorised) or fault.status == 404:
                     remedy = fault.remedy or "check the name of the model and the URL"
@@ -124,11 +133,18 @@ class ModelFactory:
                 # Any other answer shows that the service works, for example one that rejects such a short response.
                 if isinstance(fault, Rejected) or not fault.means_outage:
                     return
-                if last:
-                    remedy = "nothing was started; --no-preflight starts without asking the model"
+                if isinstance(fault, TimedOut) and service.is_alive():
+                    report(
+                        f"{named} gave no answer within {limit_sec:g} s, but its service runs: it may be loading the model"
+                    )
+                    return
+                if last or isinstance(fault, TimedOut):
+                    remedy = "nothing was started; --preflight-wait waits longer, --no-preflight does not ask the model"
                     raise HarnessError(f"{named} is not available: {fault.message}", remedy=remedy) from None
             else:
                 return
+            finally:
+                notice.cancel()
 
     def metered_model(self, choice: ModelChoice, params: ModelParams) -> MeteredModel:
         """

@@ -40,6 +40,8 @@ MAX_ERROR = 64 << 10
 MAX_CONNECTIONS = 2000
 PROBE_SEC = 30.0
 """Deadline of a request that only checks whether the service answers."""
+ALIVE_SEC = 5.0
+"""Deadline of a request without a model, which a service answers also while it loads one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,14 @@ class Transport:
         with cancellable(request.cancel):
             return self._client.send(http_request, stream=True)
 
+    def is_alive(self, endpoint: Endpoint) -> bool:
+        """Return whether anything answers at the endpoint, if only with an error. The key is not sent."""
+        try:
+            self._client.get(f"{endpoint.base_url.rstrip('/')}/models", timeout=ALIVE_SEC)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError):
+            return False
+        return True
+
     def close(self) -> None:
         self._client.close()
 
@@ -183,7 +193,11 @@ class ServiceUpstream:
             return not fault.means_outage
         return True
 
-    def ask_one_token(self, *, cancel: Cancel | None = None) -> None:
+    def is_alive(self) -> bool:
+        """Return whether the service answers a request that needs no model."""
+        return self._transport.is_alive(self._endpoint)
+
+    def ask_one_token(self, *, cancel: Cancel | None = None, limit_sec: float = PROBE_SEC) -> None:
         """Send the smallest request, once.
 
         Raises:
@@ -193,7 +207,7 @@ class ServiceUpstream:
         body: JsonObject = {"model": self._model, "messages": [message], "max_tokens": 1}
         request = ModelRequest(Dialect.CHAT, body, cancel=cancel or Cancel())
         try:
-            self._try(request, dump(body).encode(), time.monotonic() + PROBE_SEC).close()
+            self._try(request, dump(body).encode(), time.monotonic() + limit_sec).close()
         except ServiceFault as fault:
             raise self._without_key(fault) from None
 
