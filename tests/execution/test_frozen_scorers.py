@@ -85,6 +85,25 @@ def test_locking_keeps_the_frozen_scorers(ab: Ab, suite: Path) -> None:
     assert json.loads((task / "task.lock.json").read_text())["scenario"]["scorers"][0]["name"] == "small"
 
 
+def test_locked_tasks_follow_a_later_suite_file_only_if_asked(ab: Ab, suite: Path) -> None:
+    (suite / "scenario.yaml").unlink()
+    frozen = make_task(suite / "frozen", text=TASK.format(id="frozen"), more="scenario: {scorers: []}\n")
+    locked = make_task(suite / "locked", text=TASK.format(id="locked"))
+    assert ab("task", "lock", frozen, locked).code == 0
+    (suite / "scenario.yaml").write_text(AFTER)
+    run = ("--suite", "tiny", "--tasks-dir", suite.parent)
+    for command in (("run", *run, "--agent", "noop", "--dry-run"), ("validate-tasks", *run)):
+        assert ab(*command).stderr.count("warning: 2 of 2 tasks keep other scorers") == 1, command
+    assert scorers_of(ab, frozen) == scorers_of(ab, locked) == ([], "N/A")
+    followed = ab("task", "lock", "--follow-suite", suite)
+    assert followed.stdout.count("task.lock.json") == 2, followed.stderr
+    assert scorers_of(ab, frozen) == scorers_of(ab, locked) == (["strict"], "FAIL")
+    assert "keep other scorers" not in ab("run", *run, "--agent", "noop", "--dry-run").stderr
+    assert (
+        ab("task", "lock", "--follow-suite", suite).stdout == "Every task has the scorers and the judge of its suite.\n"
+    )
+
+
 @pytest.mark.slow
 def test_tasks_from_commits_and_harvests_keep_the_scorers_of_their_suite(ab: Ab, suite: Path, tmp_path: Path) -> None:
     repo = repository(tmp_path / "calc")

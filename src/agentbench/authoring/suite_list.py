@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agentbench.authoring.commit.from_commit import APPROVE
 from agentbench.authoring.commit.task_draft import NOTES_NAME
+from agentbench.contract.freeze_scenario import notice_of_other_scenario
 from agentbench.contract.load import TASK_NAME, LoadedTask, load_task
 from agentbench.contract.selection import strata_of
 from agentbench.contract.suite import available, suite_folder, suite_problems
@@ -31,6 +32,8 @@ class SuiteEntry:
     """Tasks whose notes list something that a person must approve."""
     strata: dict[str, dict[str, int]] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    notice: str = ""
+    """How many tasks keep other scorers than the suite has now, and what changes that; empty if none does."""
 
 
 def list_suites(tasks_dir: Path) -> list[SuiteEntry]:
@@ -49,6 +52,7 @@ def as_lines(entry: SuiteEntry) -> list[str]:
     lines = [f"{entry.name}: {entry.tasks} task{'' if entry.tasks == 1 else 's'} ({', '.join(counts)}) in {entry.path}"]
     for name, values in entry.strata.items():
         lines.append(f"    {name}: " + ", ".join(f"{value} {count}" for value, count in values.items()))
+    lines += [f"    note: {entry.notice}"] if entry.notice else []
     lines += [f"    not valid: {problem}" for problem in entry.problems[:5]]
     lines += [f"    and {len(entry.problems) - 5} more problems"] if len(entry.problems) > 5 else []
     return lines
@@ -73,6 +77,7 @@ def _entry(name: str, folder: Path) -> SuiteEntry:
         to_approve=sum(_to_approve(file.parent) for file in files),
         strata=_strata(tasks),
         problems=(*problems, *misplaced),
+        notice=notice_of_other_scenario(tasks) if tasks else "",
     )
 
 

@@ -89,6 +89,7 @@ def run_or_estimate(tasks: Sequence[LoadedTask], request: RunRequest, options: R
     """Run the request, or with `--dry-run` print its estimate. Return the exit code."""
     from agentbench.cli.dry_run import estimate, print_estimate
     from agentbench.cli.fail_on import parse
+    from agentbench.contract.freeze_scenario import notice_of_other_scenario
 
     as_json = options["as_json"]
     problems = Problems()
@@ -96,6 +97,9 @@ def run_or_estimate(tasks: Sequence[LoadedTask], request: RunRequest, options: R
     rows = problems.collect(partial(plan_study, tasks, request, Progress(quiet=as_json)))
     problems.raise_all()
     assert rows is not None and conditions is not None  # noqa: S101, PT018 - else there was a problem
+    notice = notice_of_other_scenario(tasks)
+    if notice:
+        click.echo(f"warning: {notice}", err=True)
     signing = run_signing(options)
     if options["dry_run"]:
         check_study(rows, request, Progress(quiet=as_json))

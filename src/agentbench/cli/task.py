@@ -24,8 +24,9 @@ Examples:
   ab task new tasks/mine/fix-parser --url https://example.org/repo.git --commit 0123abcd…
 """
 LOCK_EPILOG = """\b
-Example:
+Examples:
   ab task lock tasks/mine/fix-parser
+  ab task lock --follow-suite tasks/mine
 """
 STATS_EPILOG = """\b
 Example:
@@ -86,12 +87,17 @@ def check(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool) -> None
     """
     import json
 
+    from agentbench.contract.freeze_scenario import notice_of_other_scenario
     from agentbench.core.errors import ContractError
 
     rows: list[dict[str, Json]] = []
     problems: list[str] = []
+    tasks: list[LoadedTask] = []
     for path in paths:
-        rows += _check_path(path, problems)
+        rows += _check_path(path, problems, tasks)
+    notice = "" if problems else notice_of_other_scenario(tasks)
+    if notice:
+        click.echo(f"warning: {notice}", err=True)
     if as_json:
         click.echo(json.dumps({"ok": not problems, "tasks": rows, "problems": problems}, indent=2))
         ctx.exit(2 if problems else 0)
@@ -107,12 +113,13 @@ def check(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool) -> None
         raise ContractError(msg, problems=tuple(problems))
 
 
-def _check_path(path: Path, problems: list[str]) -> list[dict[str, Json]]:
+def _check_path(path: Path, problems: list[str], loaded: list[LoadedTask]) -> list[dict[str, Json]]:
+    """Check the tasks of a path; add their problems to `problems`, and those without any to `loaded`."""
     from agentbench.contract.suite import load_suite
     from agentbench.core.errors import ContractError
 
     tasks = _task_paths(path)
-    rows = [_check_one(task, problems) for task in tasks]
+    rows = [_check_one(task, problems, loaded) for task in tasks]
     if tasks == [path]:
         return rows
     try:
@@ -135,7 +142,7 @@ def _task_paths(path: Path) -> list[Path]:
     return [file.parent for file in sorted(path.glob(f"*/{TASK_NAME}"))] or [path]
 
 
-def _check_one(path: Path, problems: list[str]) -> dict[str, Json]:
+def _check_one(path: Path, problems: list[str], valid: list[LoadedTask]) -> dict[str, Json]:
     from agentbench.contract.advice import remarks
     from agentbench.contract.identity import identify
     from agentbench.contract.load import load_task
@@ -157,6 +164,7 @@ def _check_one(path: Path, problems: list[str]) -> dict[str, Json]:
                 {"file": part.file, "line": part.line, "key": part.key, "message": part.message} for part in parts
             ],
         }
+    valid.append(loaded)
     return {
         "path": str(path),
         "ok": True,
@@ -286,8 +294,13 @@ def _strata_counts(tasks: list[LoadedTask]) -> dict[str, dict[str, int]]:
 @task_paths_argument()
 @sandbox_option
 @fresh_option
+@click.option(
+    "--follow-suite",
+    is_flag=True,
+    help="Lock only tasks with other scorers than scenario.yaml has now, and update those.",
+)
 @json_option
-def lock(paths: tuple[Path, ...], *, sandbox: str, fresh_setup: bool, as_json: bool) -> None:
+def lock(paths: tuple[Path, ...], *, sandbox: str, fresh_setup: bool, follow_suite: bool, as_json: bool) -> None:
     """Resolve open values of a task and write task.lock.json.
 
     Runs setup and the checks on the base repository to fix the commit, the environment, the required test ids, the
@@ -295,16 +308,25 @@ def lock(paths: tuple[Path, ...], *, sandbox: str, fresh_setup: bool, as_json: b
     """
     import json
 
+    from agentbench.contract.freeze_scenario import with_other_scenario, without_frozen_scenario
     from agentbench.contract.load import load_task
     from agentbench.contract.lock import write_lock
+    from agentbench.contract.suite import find_tasks
+    from agentbench.core.atomic_file import write_atomic
     from agentbench.execution.lab import Lab
     from agentbench.execution.validation import lock_task
 
-    tasks = [load_task(folder, use_lock=False) for path in paths for folder in _task_paths(path)]
+    if follow_suite:
+        kept = with_other_scenario(task for path in paths for task in find_tasks(path))
+        tasks = [without_frozen_scenario(load_task(task.folder, use_lock=False)) for task in kept]
+    else:
+        tasks = [load_task(folder, use_lock=False) for path in paths for folder in _task_paths(path)]
     rows: list[dict[str, Json]] = []
     with Lab(sandbox=sandbox, fresh_setup=fresh_setup) as lab:
         for task in tasks:
             locked = lock_task(task, lab)
+            if follow_suite:
+                write_atomic(task.file, task.text.encode(), durable=True)
             path = write_lock(task.folder, locked)
             ids = sum(len(check.fail_to_pass) + len(check.pass_to_pass) for check in locked.checks.values())
             rows.append({"task_id": task.id, "lock": str(path), "contract_id": locked.ids.contract_id, "test_ids": ids})
@@ -312,3 +334,5 @@ def lock(paths: tuple[Path, ...], *, sandbox: str, fresh_setup: bool, as_json: b
                 click.echo(f"{task.id}: {path} ({ids} test ids, {len(locked.protected or ())} protected files)")
     if as_json:
         click.echo(json.dumps({"tasks": rows}, indent=2))
+    elif not rows:
+        click.echo("Every task has the scorers and the judge of its suite.")

@@ -43,11 +43,15 @@ def command(
 
     Exit code 1 if a task is invalid.
     """
+    from agentbench.contract.freeze_scenario import notice_of_other_scenario
     from agentbench.core.text import on_one_line, printable
     from agentbench.execution.lab import Lab
     from agentbench.execution.validation import validate_suite
 
     tasks = select_tasks(selection).tasks
+    notice = notice_of_other_scenario(tasks)
+    if notice:
+        click.echo(printable(f"warning: {notice}"), err=True)
     with Lab(sandbox=sandbox, fresh_setup=fresh_setup) as lab:
         results = validate_suite(tasks, lab, repeats=repeats, workers=workers, report=progress_printer(quiet=as_json))
     invalid = [result for result in results if not result.valid]
