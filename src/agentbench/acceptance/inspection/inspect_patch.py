@@ -93,13 +93,15 @@ def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
         before = b"" if _is_new_file(patch) else inspected.before.get(patch.old_path, b"")
         added = _added_lines(before, content, diff)
         matches = list(_code_matches(source, added, is_test=_is_test(patch.path) and not disguised))
-        lines = content.split(b"\n")
+        lines = [line.strip() for line in content.split(b"\n")]
+        tokens = {match.token for match in matches if match.token}
+        known_tokens = {token for token in tokens if _is_known(token.encode(), before, patch, content)}
         counts_before = (
             Counter() if all(match.token for match in matches) else _matches_without_token(PythonSource(patch, before))
         )
         counts_after = _matches_without_token(source) if counts_before else counts_before
         for match in matches:
-            known = bool(match.token) and _is_known(match.token.encode(), before, patch, content)
+            known = match.token in known_tokens
             known |= (
                 not match.token
                 and 0 < counts_after[match.rule, match.detail] <= counts_before[match.rule, match.detail]
@@ -168,7 +170,7 @@ def _has_plain_lines(content: bytes) -> bool:
 
 
 def _line(lines: Sequence[bytes], number: int) -> bytes:
-    return lines[number - 1].strip() if 0 < number <= len(lines) else b""
+    return lines[number - 1] if 0 < number <= len(lines) else b""
 
 
 def _finding(path: bytes, match: RuleMatch, lines: Sequence[bytes], *, known: bool) -> Finding:
