@@ -484,3 +484,52 @@ def test_values_in_the_name_of_a_test_are_not_changed() -> None:
     source = "def test_gives_404():\n    assert f() == 404\n    assert g() == 405\n"
     mutations = find_mutations(source.encode(), [("test_gives_404",)], "seed")
     assert mutations["test_gives_404",][None].original == "405"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "# gives 25\n@mark\ndef test_it():\n    assert f() == 25",
+        "@mark  # gives 25\ndef test_it():\n    assert f() == 25",
+        "class TestIt:\n    'f() is 25.'\n\ndef test_it():\n    assert f() == 25",
+        '"""f() is 25."""\n\ndef test_it():\n    assert f() == 25',
+        "def test_it(self):\n    self.assertEqual(f(), 25, 'not 25')",
+        "def test_it(self):\n    self.assertEqual(f(), 25, msg='not 25')",
+    ],
+)
+def test_values_that_the_file_repeats_around_the_test_are_not_changed(source: str) -> None:
+    assert not [decoy for decoy in decoys_of(source) if "!=" not in decoy and "NotEqual" not in decoy]
+    assert decoys_of(source.replace("25", "35", 1))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "[pytest.param(1, 'ecole', id='ecole'), pytest.param(2, 'garcon', id='garcon')]",
+        "[(1, 'ecole'), (2, 'garcon')], ids=['ecole', 'garcon']",
+        "[(1, 'ecole'), (2, 'garcon')], ids=NAMES",
+    ],
+)
+def test_rows_whose_id_contains_the_value_have_no_decoy(table: str) -> None:
+    """A decoy keeps the ids of rows, which code under test can read."""
+    source = (
+        f"NAMES = ['ecole', 'garcon']\n\n@pytest.mark.parametrize('a, b', {table})\n"
+        "def test_it(a, b):\n    assert f(a) == b\n"
+    )
+    assert not [decoy for decoy in decoys_of(source) if "!=" not in decoy]
+    renamed = re.sub(r"(id='|NAMES = \['|ids=\[')ecole", r"\1school", source)
+    assert [decoy for decoy in decoys_of(renamed) if "!=" not in decoy]
+
+
+def test_texts_that_differ_in_case_are_no_wrong_values() -> None:
+    """Correct code may return a text that ignores it."""
+    used = "".join(f"    use({other!r})\n" for other in ["Content-Length", "CONTENT-LENGTH"] * 3)
+    source = f"def test_it():\n{used}    assert f() == 'content-length'\n    assert g() == 'content-length'\n"
+    drawn = {
+        replacement
+        for seed in range(20)
+        for mutation in find_mutations(source.encode(), [PLACE], str(seed))[PLACE].values()
+        for replacement in mutation.replacements
+    }
+    assert drawn
+    assert "'content-length'" not in {text.casefold() for text in drawn}

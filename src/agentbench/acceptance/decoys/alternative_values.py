@@ -57,6 +57,8 @@ def is_alike(value: object, source: str, other: str) -> bool:
     if type(read) is not type(value) or read == value:
         return False
     if isinstance(value, str | bytes):
+        if _differs_in_style(value, read):
+            return False
         similar_length = abs(len(other) - len(source)) <= max(3, len(source) // 2)
         marks = [set(_WORD_CHARACTERS.sub("", text)) for text in (source, other)]
         return bool(read) == bool(value) and similar_length and marks[0] == marks[1]
@@ -205,10 +207,18 @@ def _other_letters(body: str, rng: random.Random) -> Iterator[Edit]:
         yield from ((at, at + 1, letter) for letter in others)
 
 
+def _differs_in_style(value: str | bytes, other: object) -> bool:
+    """Return whether two texts differ at most in case and spaces. A correct solution may return texts that ignore these."""
+    if isinstance(value, str) and isinstance(other, str):
+        return "".join(value.casefold().split()) == "".join(other.casefold().split())
+    return isinstance(value, bytes) and isinstance(other, bytes) and value.lower().split() == other.lower().split()
+
+
 def _is_other_value(value: str | bytes, source: str) -> bool:
     try:
         statement, *others = syntax.parse(f"({source})").body
         read = ast.literal_eval(statement.value) if isinstance(statement, ast.Expr) and not others else None
     except (ValueError, SyntaxError):
         return False
-    return type(read) is type(value) and len(read) == len(value) and read != value
+    is_other = type(read) is type(value) and len(read) == len(value) and read != value
+    return is_other and not _differs_in_style(value, read)

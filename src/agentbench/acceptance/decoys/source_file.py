@@ -37,7 +37,9 @@ class SourceFile:
         """How often each name is read or assigned."""
         self.parameters = Counter(node.arg for node in ast.walk(self.tree) if isinstance(node, ast.arg))
         self.constants = [node for node in ast.walk(self.tree) if isinstance(node, ast.Constant)]
-        self._comments = list(_comments(source))
+        self._comments = dict(_comments(source))
+        self._shared_prose = [*_docstrings(self.tree), *map(self.text, _row_ids(self.tree))]
+        """Docstrings of the module and its classes, and ids of rows, which may belong to any test."""
         self.literals: dict[type, list[str]] = {}
         """Every literal as it is written, by type, as often as it occurs."""
         for node in self.constants:
@@ -53,11 +55,19 @@ class SourceFile:
         return self.source[self.start(node) : self.end(node)].decode()
 
     def prose(self, test: TestDef) -> str:
-        """Return what a test says in words: its name, docstring, comments and messages."""
-        last = test.end_lineno or test.lineno
-        comments = [text for line, text in self._comments if test.lineno <= line <= last]
-        messages = [self.text(node.msg) for node in ast.walk(test) if isinstance(node, ast.Assert) and node.msg]
-        return "\n".join([test.name.replace("_", " "), ast.get_docstring(test) or "", *comments, *messages])
+        """Return what a test says in words: its name, docstring, comments and messages, and those of the file."""
+        first, last = self._first_line(test), test.end_lineno or test.lineno
+        comments = [text for line, text in self._comments.items() if first <= line <= last]
+        messages = [self.text(message) for message in _messages(test)]
+        words = [test.name.replace("_", " "), ast.get_docstring(test) or "", *comments, *messages]
+        return "\n".join([*words, *self._shared_prose])
+
+    def _first_line(self, test: TestDef) -> int:
+        """Return the first line of a test with its decorators and the comments directly above it."""
+        first = min([test.lineno, *(part.lineno for part in test.decorator_list)])
+        while first - 1 in self._comments:
+            first -= 1
+        return first
 
     def function_around(self, line: int) -> Place | None:
         """Return the function whose body or signature contains a line, or None."""
@@ -86,6 +96,32 @@ def _comments(source: bytes) -> Iterator[tuple[int, str]]:
     except tokenize.TokenError as error:
         raise ValueError("a source that cannot be split into tokens") from error
     yield from ((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
+
+
+def _messages(test: TestDef) -> Iterator[ast.expr]:
+    """Yield the messages of assertions: of `assert`, and the last text among more than two arguments of unittest's."""
+    for node in ast.walk(test):
+        match node:
+            case ast.Assert(msg=ast.expr() as message) | ast.keyword(arg="msg", value=message):
+                yield message
+            case ast.Call(func=ast.Attribute(attr=name), args=[_, _, *_, message]) if name.startswith("assert"):
+                yield message
+
+
+def _docstrings(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef):
+            yield ast.get_docstring(node) or ""
+
+
+def _row_ids(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield what names the rows of `parametrize` tables, also lists of names that the module assigns."""
+    lists = dict(_assignments(tree.body))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg in {"id", "ids"}:
+            yield node.value
+            if isinstance(node.value, ast.Name) and node.value.id in lists:
+                yield lists[node.value.id]
 
 
 def names_in(node: ast.AST) -> set[str]:
