@@ -117,6 +117,7 @@ def test_tampering_is_a_gate_with_its_line(code: str, rule: str) -> None:
         "class A:\n    def __eq__(self, other):\n        return isinstance(other, A) and self.x == other.x",
         "class A:\n    def __eq__(self, other):\n        if other is None:\n            return False\n        return True",
         "class A:\n    def __eq__(self, other):\n        return NotImplemented",
+        f"class A:\n    def __eq__(self, other):\n        return 0x{'F' * 4000} == self.x",
         "import logging\nlogging.getLogger(__name__).info('x', stack_info=True)",
         "import inspect\ndef f():\n    return inspect.signature(f)",
         "import atexit\natexit.register(print)",

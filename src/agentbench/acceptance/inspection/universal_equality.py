@@ -143,6 +143,14 @@ def _is_constant(node: ast.expr, *, wanted: bool) -> bool:
         case ast.Compare(left=ast.Name(), ops=[ast.IsNot() | ast.Is() as operator], comparators=[ast.Name()]):
             # `is not` is true for every other object; only an object compared with itself differs.
             is_constant = isinstance(operator, ast.IsNot) is wanted
-        case ast.Compare(left=left, ops=[operator], comparators=[right]) if ast.dump(left) == ast.dump(right):
+        case ast.Compare(left=left, ops=[operator], comparators=[right]) if _are_same(left, right):
             is_constant = isinstance(operator, (ast.Eq, ast.Is, ast.LtE, ast.GtE)) is wanted
     return is_constant
+
+
+def _are_same(left: ast.expr, right: ast.expr) -> bool:
+    """Return whether two expressions are the same, as far as they can be written: an integer may have too many digits."""
+    try:
+        return ast.dump(left) == ast.dump(right)
+    except ValueError:
+        return False
