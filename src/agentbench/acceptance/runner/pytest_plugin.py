@@ -228,13 +228,21 @@ def _error_text(error: object) -> str:
         return type(error).__name__
 
 
+def _relative(path: str) -> str:
+    """Return a path from the working folder, or as it is if a test removed that folder."""
+    try:
+        return os.path.relpath(path)
+    except OSError:
+        return path
+
+
 def _failure_reason(report: pytest.TestReport) -> str:
     """Return in a line or two where and why a test failed or was skipped; empty if it simply passed."""
     if report.passed and not hasattr(report, "wasxfail"):
         return ""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
-        line = getattr(report, "project_line", "") or f"{os.path.relpath(crash.path)}:{crash.lineno}"
+        line = getattr(report, "project_line", "") or f"{_relative(crash.path)}:{crash.lineno}"
         return _plain(f"{line}: {crash.message}")[:MAX_TEXT]
     if isinstance(report.longrepr, tuple):
         return _error_text(report.longrepr[2])
