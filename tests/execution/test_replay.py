@@ -124,7 +124,15 @@ def test_replay_of_an_attempt_without_grading_has_nothing(ab: Ab, tmp_path: Path
     ab.run_task(task, "--agent", "noop", "--out", tmp_path / "out")
     run = the_run(tmp_path / "out")
     ran = ab("replay", run, "--json")
-    assert (ran.code, ran.json["attempts"][0]["agreement"]) == (0, "nothing")
+    (attempt,) = ran.json["attempts"]
+    assert (ran.code, ran.json["agrees"], attempt["agreement"], attempt["environment"]) == (
+        2,
+        False,
+        "nothing",
+        "not needed",
+    )
+    text = ab("replay", run).stdout
+    assert text.startswith("NOTHING TO COMPARE: 1 attempt: the attempt ended before grading\n")
     other = ab("replay", run, "--task", "nobody")
     assert other.code == 2
     assert "tasks with attempts: answer" in other.stderr

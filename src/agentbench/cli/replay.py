@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,8 @@ Examples:
   ab replay artifacts/runs/RUN --task toy-median --json
 
 The first line is AGREES (exit code 0), DIFFERS with the first difference (1), or UNAVAILABLE if the base repository,
-the environment or the decoy tests are not available (2). Attempts that ended before grading have nothing to replay.
+the environment or the decoy tests are not available (2). Attempts that ended before grading, and interrupted ones, have
+nothing to compare and are left out; if no attempt is left, the line begins with NOTHING TO COMPARE (2).
 If the run directory was altered, the line begins with ALTERED and the exit code is 1.
 """
 
@@ -105,7 +107,8 @@ def recorded_backend(path: Path) -> str:
 def _exit_code(replays: tuple[Replay, ...]) -> int:
     if any(replay.agreement == "differs" for replay in replays):
         return 1
-    return EXIT_UNDECIDED if any(replay.agreement == "unavailable" for replay in replays) else 0
+    decided = any(replay.agreement == "agrees" for replay in replays)
+    return 0 if decided and not any(replay.agreement == "unavailable" for replay in replays) else EXIT_UNDECIDED
 
 
 def _headline(replays: tuple[Replay, ...]) -> str:
@@ -115,9 +118,16 @@ def _headline(replays: tuple[Replay, ...]) -> str:
     for replay in replays:
         if replay.agreement == "unavailable":
             return f"UNAVAILABLE: {_name(replay)}: {replay.why}"
+    from agentbench.reports.number_format import plural
+
     again = sum(replay.agreement == "agrees" for replay in replays)
+    left_out = Counter(replay.why for replay in replays if replay.agreement == "nothing")
+    reasons = "; ".join(f"{plural(count, 'attempt')}: {why}" for why, count in left_out.items())
+    if not again:
+        return f"NOTHING TO COMPARE: {reasons}"
     checks = sum(len(replay.checks) for replay in replays)
-    return f"AGREES: {again} attempt{'' if again == 1 else 's'} replayed, {checks} outcomes compared"
+    compared = f"AGREES: {plural(again, 'attempt')} replayed, {plural(checks, 'outcome')} compared"
+    return f"{compared}; left out {reasons}" if reasons else compared
 
 
 def _name(replay: Replay) -> str:
@@ -131,7 +141,12 @@ def _as_text(replays: tuple[Replay, ...], altered: str) -> str:
     lines = [mark + _headline(replays)]
     for replay in replays:
         why = f" ({replay.why})" if replay.why else ""
-        lines.append(f"  {_name(replay)}: {replay.agreement}, environment {replay.environment}{why}")
+        result = (
+            "nothing to compare"
+            if replay.agreement == "nothing"
+            else f"{replay.agreement}, environment {replay.environment}"
+        )
+        lines.append(f"  {_name(replay)}: {result}{why}")
         lines += [f"    {difference}" for difference in replay.differences]
         lines += [f"    to fix: {replay.remedy}"] if replay.remedy else []
     return "\n".join(printable(line) for line in lines)

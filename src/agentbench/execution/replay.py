@@ -20,7 +20,7 @@ from agentbench.contract.load import LoadedTask, load_task
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, HarnessError, InputError, RecordError, SourceError, TaskError
-from agentbench.core.reasons import Outcome
+from agentbench.core.reasons import REPEATED_ON_RESUME, Outcome
 from agentbench.execution.lab import Lab
 from agentbench.execution.originals import OriginalsReader
 from agentbench.execution.reference_evidence import REFERENCE, RecordedDecoys, with_reference
@@ -46,7 +46,7 @@ from agentbench.tree.entry import tree_digest
 from agentbench.verdict.headline import judged_only
 from agentbench.workspace.source.snapshot import Snapshot
 
-Environment = Literal["same", "rebuilt", "unavailable"]
+Environment = Literal["same", "rebuilt", "unavailable", "not needed"]
 Agreement = Literal["agrees", "differs", "unavailable", "nothing"]
 
 
@@ -130,10 +130,12 @@ def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab, originals: Ori
         RecordError: the evidence cannot be read.
     """
     recorded = read_recorded(folder / EVENTS)
+    if record.termination.code in REPEATED_ON_RESUME:
+        return Replay(record, "nothing", "not needed", f"no result yet: {record.termination.rationale}")
     if recorded.patch is None or not recorded.checks or recorded.identity is None:
         judged = judged_only(record.run_status, record.result.failure_reason, record.attribution)
         why = "no workspace, judged only" if judged else "the attempt ended before grading"
-        return Replay(record, "nothing", "unavailable", why)
+        return Replay(record, "nothing", "not needed", why)
     text = evidence_text(folder)
     if text == "digest" and originals is None:
         why = "the run keeps digests instead of text; the patch and the task are only in the restricted store"
