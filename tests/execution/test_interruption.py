@@ -114,6 +114,11 @@ def test_interrupt_while_grading_counts_in_no_rate_and_is_repeated(slow: Slow) -
     assert f"To continue: ab run --resume {slow.run}" in err
     reasons = [record["result"]["failure_reason"] for record in slow.records()]
     assert reasons == ["INTERRUPTED"] * 2
+    replayed = slow.ab("replay", slow.run)
+    assert replayed.code == 2, replayed.stdout
+    assert replayed.stdout.startswith("NOTHING TO COMPARE: 2 attempts: no result yet: interrupted\n")
+    shown = slow.ab("show", slow.run, "--task", "one").stdout + slow.ab("show", slow.run, "--task", "two").stdout
+    assert not [word for word in ("harness error", "review ", "score ", "evaluation_error") if word in shown]
     summary = slow.ab("report", "summary", "--run", slow.run, "--format", "json").json
     assert [summary["rates"][rate]["total"] for rate in ("acceptance", "contract")] == [0, 0]
     slow.finish_at_once()

@@ -1,4 +1,8 @@
-"""Write grading results to the log as events."""
+"""Write grading results to the log as events.
+
+Cancelling also breaks sandboxes, so that nothing that was decided afterwards may count: steps then finish as interrupted, and checks have no
+acceptance event.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from agentbench.acceptance.grading_context import CheckOutcome, CheckResult, Finding, GradingContext, StepResult
 from agentbench.contract.schema import Check
 from agentbench.core.command import Completed, Stream
+from agentbench.core.errors import Interrupted
+from agentbench.core.reasons import Outcome
 from agentbench.trace.blobs import excerpt
 from agentbench.trace.events import (
     AcceptanceCheck,
@@ -26,6 +32,7 @@ from agentbench.workspace.diff.compare import ChangeKind, FileChange
 from agentbench.workspace.diff.events import file_digests
 
 MAX_FAILING_TESTS = 200
+INTERRUPTED = "interrupted"
 
 
 def microseconds(seconds: float) -> int:
@@ -84,6 +91,8 @@ def step_finished(
     completed: Completed | None,
 ) -> None:
     """Log the end of a step. `completed` is None if nothing ran: no command is declared, or it could not start."""
+    if context.cancelled.is_set():
+        result, completed = StepResult(result.step, Outcome.ERROR, INTERRUPTED), None
     context.log.append(
         kind(
             step=result.step,
@@ -115,6 +124,8 @@ class CheckStep:
             step_started(self._context, TestsStarted, self._name, command, self._check.timeout_sec)
 
     def finish(self, outcome: CheckOutcome) -> None:
+        if self._context.cancelled.is_set():
+            outcome = CheckOutcome(Outcome.ERROR, INTERRUPTED)
         self.start()
         self._context.log.append(
             TestsFinished(
@@ -134,7 +145,13 @@ class CheckStep:
 
 
 def check_decided(context: GradingContext, result: CheckResult) -> None:
-    """Log the acceptance event of a check."""
+    """Log the acceptance event of a check.
+
+    Raises:
+        Interrupted: grading was cancelled, so the check has no decision.
+    """
+    if context.cancelled.is_set():
+        raise Interrupted(INTERRUPTED)
     check, decided = result.check, result.decided
     context.log.append(
         AcceptanceCheck(

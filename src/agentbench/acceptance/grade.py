@@ -62,6 +62,7 @@ def grade(patch: bytes, context: GradingContext, *, problem: str | None = None, 
     Raises:
         RecordError: the log or a blob could not be written.
         HarnessError: the base repository could not be read.
+        Interrupted: grading was cancelled.
     """
     base = base_entries(context)
     if problem is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
@@ -56,6 +57,8 @@ class GradingContext:
     known_packages: tuple[str, ...] | None = None
     """Python packages that the task knows; None if packages of patches are not compared."""
     reference_evidence: ReferenceEvidence = field(default_factory=ReferenceEvidence)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    """Set once everything is to stop, before the sandboxes are closed."""
 
     def unlogged(self) -> GradingContext:
         """Return a copy of this context for runs that are not part of the attempt and leave nothing in its log."""

@@ -294,6 +294,7 @@ class Lab:
             loaded=prepared.task,
             cache=self.grading_cache,
             known_packages=prepared.known_packages,
+            cancelled=self.cancelled,
         )
 
     def program(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
-from agentbench.core.reasons import Outcome
+from agentbench.core.reasons import REPEATED_ON_RESUME, Outcome
 from agentbench.core.text import shell_quoted
 from agentbench.policy.prices import money
 from agentbench.record.attempt_folder import EVENTS, MANIFEST
@@ -34,6 +34,7 @@ MAX_FAILING_TESTS = 20
 MAX_ATTEMPTS = 500
 LABEL_WIDTH = 13
 NEEDS_REVIEW = "needs review"
+EVALUATION_ERROR = "evaluation_error"
 REVIEW_EVENTS = frozenset(
     {
         "patch_extracted",
@@ -152,7 +153,8 @@ def attempt_card(record: AttemptRecord, run: Run) -> str:
         lines += ["", "checks"]
         for check in record.checks:
             lines += _check(check, from_trace)
-    if record.tags:
+    shown = [tag for tag in record.tags if not (tag.id == EVALUATION_ERROR and _undecided(record))]
+    if shown:
         tags = [
             (
                 tag.id,
@@ -160,7 +162,7 @@ def attempt_card(record: AttemptRecord, run: Run) -> str:
                 f"events {', '.join(map(str, tag.evidence))}",
                 _attributes(tag, record.cost.unit),
             )
-            for tag in record.tags
+            for tag in shown
         ]
         lines += ["", "tags", *columns(tags, "  ")]
     sequence = _causes(record, folder)
@@ -172,8 +174,8 @@ def attempt_card(record: AttemptRecord, run: Run) -> str:
 
 
 def review_lines(record: AttemptRecord, folder: Path) -> Sequence[str]:
-    """Return the reasons for a review, from the trace; the record itself only holds a flag."""
-    if not record.needs_review:
+    """Return the reasons for a review, from the trace; the record itself only holds a flag. None while there is no result yet."""
+    if not record.needs_review or _undecided(record):
         return ()
     log = evidence(folder, f"{record.artifact_paths.task_dir}/{EVENTS}")
     if log is None:
@@ -184,6 +186,11 @@ def review_lines(record: AttemptRecord, folder: Path) -> Sequence[str]:
         return (NEEDS_REVIEW,)
     reasons = review_reasons(facts, Terms(checks=()), record.run_status, passed=record.result.passed)
     return reasons or (NEEDS_REVIEW,)
+
+
+def _undecided(record: AttemptRecord) -> bool:
+    """Return whether resuming the run makes the attempt again, as after an interruption."""
+    return record.termination.code in REPEATED_ON_RESUME
 
 
 def _labelled(*pairs: tuple[str, str]) -> list[str]:
@@ -221,6 +228,8 @@ def _progress(record: AttemptRecord) -> str:
 
 
 def _score(record: AttemptRecord) -> str:
+    if _undecided(record):
+        return ""
     components = record.components.model_dump()
     detail = ", ".join(f"{name} {value:.2f}" for name, value in components.items() if value is not None)
     detail += f"; decomposed {record.decomposed_score:.2f}" if record.decomposed_score is not None else ""

@@ -24,6 +24,7 @@ from agentbench.verdict.terms import Terms
 
 NO_OP = "declared no-op: the task has no build and no static checks"
 NOT_EVALUATED = "not evaluated: the attempt ended before grading"
+INTERRUPTED = "not evaluated: the attempt was interrupted"
 _PATH_SHOWN = 80
 """Longest path shown in a gate's reason. Agents choose path lengths, and the detail must stay visible."""
 JUDGED_ONLY = "not evaluated: the task has no workspace, only a judge"
@@ -57,7 +58,7 @@ def _result(outcome: Outcome, why: str = "") -> GateResult:
 
 def _patch_validity(facts: Facts, terms: Terms) -> GateResult:
     if facts.patch is None:
-        return _result(Outcome.ERROR, NOT_EVALUATED)
+        return _result(Outcome.ERROR, _unevaluated(facts))
     if facts.patch.payload.problem:
         return _result(Outcome.FAIL, facts.patch.payload.problem)
     unbound = identity_problem(facts)
@@ -93,7 +94,7 @@ def _checks_can_start(facts: Facts, terms: Terms, why: str) -> GateResult:
 
 def _build_and_static(facts: Facts, terms: Terms, g1: GateResult) -> GateResult:
     if facts.patch is None:
-        return _result(Outcome.ERROR, NOT_EVALUATED)
+        return _result(Outcome.ERROR, _unevaluated(facts))
     if not terms.build and not terms.statics:
         return _result(Outcome.PASS, NO_OP)
     steps: Sequence[Logged[BuildFinished | StaticFinished]] = (*facts.builds, *facts.statics)
@@ -112,7 +113,7 @@ def _build_and_static(facts: Facts, terms: Terms, g1: GateResult) -> GateResult:
 def _acceptance(facts: Facts, terms: Terms) -> GateResult:
     problem = acceptance_problem(facts, terms)
     if problem:
-        return _result(Outcome.ERROR, problem if facts.checks else NOT_EVALUATED)
+        return _result(Outcome.ERROR, problem if facts.checks and not _interrupted(facts) else _unevaluated(facts))
     decided = mandatory_decisions(facts, terms)
     for wanted in (Outcome.ERROR, Outcome.FAIL):
         whys = [
@@ -138,8 +139,16 @@ def _safety(facts: Facts, terms: Terms) -> GateResult:
         if finding.payload.severity == "error":
             return _result(Outcome.ERROR, _describe(finding.payload))
     if missing_checks(facts, terms) or not terms.mandatory:
-        return _result(Outcome.ERROR, NOT_EVALUATED)
+        return _result(Outcome.ERROR, _unevaluated(facts))
     return _result(Outcome.PASS, _unseen(facts))
+
+
+def _unevaluated(facts: Facts) -> str:
+    return INTERRUPTED if _interrupted(facts) else NOT_EVALUATED
+
+
+def _interrupted(facts: Facts) -> bool:
+    return any(stop.payload.code is TerminationCode.INTERRUPTED for stop in facts.terminations)
 
 
 def _unseen(facts: Facts) -> str:
