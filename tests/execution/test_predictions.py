@@ -211,6 +211,24 @@ def test_bad_prediction_does_not_affect_the_others(ab: Ab, tmp_path: Path) -> No
     assert (summary["resolved_ids"], summary["empty_patch_ids"]) == (["one"], ["two"])
 
 
+@pytest.mark.req("G-01")
+def test_exported_report_of_graded_predictions_is_the_one_of_grading(ab: Ab, tmp_path: Path) -> None:
+    suite = make_suite(tmp_path / "tasks", "one", "two", "three", "left") / "tiny"
+    preds = written(tmp_path, f"{line('one')}\n{line('two', '')}\n{line('three', PATCH.replace('-41', '-40'))}\n")
+    graded, exported = tmp_path / "graded.json", tmp_path / "exported.json"
+    done = ab("grade", "--task", suite, "--predictions", preds, "--report", graded, "--json")
+    ab("export-run", done.json["run_dir"], "--format", "swebench", "--out", exported)
+    summary = json.loads(graded.read_text())
+    assert (summary["empty_patch_ids"], summary["error_ids"], summary["incomplete_ids"]) == (
+        ["two"],
+        ["three"],
+        ["left"],
+    )
+    assert json.loads(exported.read_text()) == summary
+    shown = ab("show", done.json["run_dir"], "--task", "three").stdout
+    assert "patch        cannot be applied, so its changes are not counted, " in shown
+
+
 @pytest.mark.req("C-18")
 def test_unwritable_report_is_rejected_before_grading(ab: Ab, tmp_path: Path) -> None:
     suite = make_suite(tmp_path / "tasks", "one") / "tiny"

@@ -25,6 +25,7 @@ from agentbench.cli.selection import SelectionOptions, select_tasks, selection_o
 if TYPE_CHECKING:
     from agentbench.cli.fail_on import Condition
     from agentbench.cli.selection import Selected
+    from agentbench.core.canonical import Json
     from agentbench.execution.predictions import Prediction
     from agentbench.execution.study import StudyResult
 
@@ -78,7 +79,7 @@ def command(
     from agentbench.cli.output import print_result
     from agentbench.core.errors import InputError
     from agentbench.execution.config import CliChoices
-    from agentbench.execution.predictions import prediction_rows
+    from agentbench.execution.predictions import INSTANCES, prediction_rows
     from agentbench.execution.request import RunRequest
 
     if (patch_file is None) == (predictions is None):
@@ -113,9 +114,11 @@ def command(
         store=store_options(options, out),
     )
     rows = prediction_rows(tasks, wanted, options["evidence"] or "redacted")
-    result = run_rows(rows, request, as_json=as_json, resumable=False)
+    instances = [task.id for task in tasks]
+    link: dict[str, Json] = {INSTANCES: list(instances)} if predictions is not None else {}
+    result = run_rows(rows, request, link=link, as_json=as_json, resumable=False)
     if report_file is not None:
-        _write_report(report_file, result, [task.id for task in tasks], wanted)
+        _write_report(report_file, result, instances)
     print_result(result, as_json=as_json)
     if repeats_allowed and not as_json:
         _print_pass_k(result)
@@ -182,16 +185,14 @@ def _print_pass_k(result: StudyResult) -> None:
             )
 
 
-def _write_report(path: Path, result: StudyResult, tasks: list[str], wanted: list[Prediction]) -> None:
+def _write_report(path: Path, result: StudyResult, instances: list[str]) -> None:
     import json
 
     from agentbench.authoring.formats.swebench import report
     from agentbench.core.errors import InputError
 
-    changing = {prediction.task_id for prediction in wanted if prediction.patch.strip() or prediction.problem}
-    empty = [prediction.task_id for prediction in wanted if prediction.task_id not in changing]
     try:
-        path.write_text(json.dumps(report(list(result.records()), tasks, empty), indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(report(list(result.records()), instances), indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write --report {path}: {error.strerror}") from None
 

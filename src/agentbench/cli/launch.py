@@ -119,7 +119,7 @@ def run_rows(
 ) -> StudyResult:
     """Make all attempts of a plan in new run directories.
 
-    `link` names the run that they repeat. `resumable`: whether `ab run --resume` can continue them. `as_json`: the caller
+    `link` is added to `run.json`: it names the run that they repeat, or the instances that could have been submitted. `resumable`: whether `ab run --resume` can continue them. `as_json`: the caller
     prints the result as JSON; that of an interrupted run is printed here.
     """
     progress = Progress(quiet=as_json)

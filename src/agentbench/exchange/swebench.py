@@ -10,6 +10,7 @@ from agentbench.core.errors import InputError
 from agentbench.exchange.output_file import json_bytes, output_file
 from agentbench.exchange.registry import Written
 from agentbench.exchange.source_run import SourceRun
+from agentbench.execution.predictions import INSTANCES
 from agentbench.record.attempt_folder import FINAL_PATCH, content
 from agentbench.record.schema import AttemptRecord
 
@@ -60,10 +61,9 @@ def _patch(folder: Path, record: AttemptRecord) -> str | None:
 
 def _write_report(run: SourceRun, out: str) -> Written:
     records = list(run.records())
-    empty = [record.task_id for record in records if record.patch is not None and not record.patch.files]
-    planned = run.run.meta.get("tasks")
+    planned = run.run.meta.get(INSTANCES) or run.run.meta.get("tasks")
     tasks = [str(task) for task in planned] if isinstance(planned, list) else [record.task_id for record in records]
-    text = json_bytes(report(records, tasks, empty)) + b"\n"
+    text = json_bytes(report(records, tasks)) + b"\n"
     with output_file(out) as file:
         file.write(text)
     return Written(len(records), len(text))

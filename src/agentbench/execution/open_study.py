@@ -84,7 +84,7 @@ def start_study(
 ) -> Iterator[Study]:
     """Check the requirements of every attempt, then create one run directory per variant.
 
-    `link` is added to `run.json`: it names the run whose attempts are repeated. `stopping` is the rule of `request`.
+    `link` is added to `run.json`: such as the run whose attempts are repeated. `stopping` is the rule of `request`.
 
     Raises:
         InputError, SandboxUnavailable: an attempt cannot run here; nothing was written.

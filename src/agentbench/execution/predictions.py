@@ -31,6 +31,8 @@ MAX_PREDICTIONS_BYTES = 4 * 1024 * MIB
 """Limit of a JSONL file, which is read line by line."""
 MAX_DOCUMENT_BYTES = 256 * MIB
 """Limit of one line, and of a file that is one JSON value: both must fit into memory."""
+INSTANCES = "instances"
+"""Key in `run.json` of the tasks for which predictions could have been submitted."""
 _BOM = b"\xef\xbb\xbf"
 
 _Item = tuple[str, str | None, object]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
-from agentbench.core.reasons import REPEATED_ON_RESUME, Outcome
+from agentbench.core.reasons import REPEATED_ON_RESUME, Outcome, Reason
 from agentbench.core.text import shell_quoted
 from agentbench.policy.prices import money
 from agentbench.record.attempt_folder import EVENTS, MANIFEST
@@ -318,6 +318,8 @@ def _files(record: AttemptRecord, folder: Path) -> Sequence[tuple[str, str]]:
     patch, paths = record.patch, record.artifact_paths
     output = paths.checks_stdout or paths.passing_stdout
     changes = f"{plural(patch.files, 'file')}, +{patch.added} -{patch.removed}, " if patch else ""
+    if patch and not patch.files and record.result.failure_reason is Reason.PATCH_INVALID:
+        changes = "cannot be applied, so its changes are not counted, "
     return (
         ("patch", f"{changes}{folder / patch.path}" if patch else "none"),
         ("files", str(folder / paths.task_dir)),

@@ -21,6 +21,7 @@ from agentbench.authoring.formats.swebench import (
 )
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError, SourceError
+from agentbench.core.reasons import Reason
 from agentbench.execution.lab import Lab
 from tests.authoring.conftest import FIX, put
 from tests.workspace.reference_git import git
@@ -260,23 +261,23 @@ def test_clones_are_found_by_several_folder_names(tmp_path: Path) -> None:
 
 
 def test_empty_report_counts_missing_instances() -> None:
-    summary = report([], ["a", "b"], [])
+    summary = report([], ["a", "b"])
     assert (summary["total_instances"], summary["submitted_instances"], summary["incomplete_ids"]) == (2, 0, ["a", "b"])
 
 
 def test_report_counts_invalid_patches_as_errors() -> None:
-    def of(task: str, status: str, reason: str | None) -> Any:
+    def of(task: str, status: str, reason: str | None, files: int = 1) -> Any:
         result = SimpleNamespace(passed=status == "success", failure_reason=reason)
-        return SimpleNamespace(task_id=task, run_status=status, result=result)
+        return SimpleNamespace(task_id=task, run_status=status, result=result, patch=SimpleNamespace(files=files))
 
     records = [
         of("good", "success", None),
         of("bad", "failure", "TESTS_FAILED"),
-        of("torn", "failure", "PATCH_INVALID"),
+        of("torn", "failure", Reason.PATCH_INVALID, files=0),
         of("ours", "invalid", "SANDBOX_ERROR"),
-        of("blank", "failure", "PATCH_INVALID"),
+        of("blank", "failure", "TESTS_FAILED", files=0),
     ]
-    summary = report(records, ["good", "bad", "torn", "ours", "blank", "left"], ["blank"])
+    summary = report(records, ["good", "bad", "torn", "ours", "blank", "left"])
     assert summary["resolved_ids"] == ["good"]
     assert summary["unresolved_ids"] == ["bad"]
     assert summary["error_ids"] == ["ours", "torn"]

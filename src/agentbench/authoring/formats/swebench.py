@@ -26,6 +26,7 @@ from agentbench.contract.schema import Repo
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, PatchInvalid
+from agentbench.core.reasons import Reason
 from agentbench.core.unique_keys import DuplicateKeyError, key_lines, unique_members
 from agentbench.execution.lab import Lab
 from agentbench.record.schema import AttemptRecord
@@ -325,19 +326,19 @@ def export_task(task: LoadedTask, lab: Lab) -> dict[str, Json]:
 RESOLVED_RULE = "an instance is resolved if every prediction for it passed"
 
 
-def report(records: Sequence[AttemptRecord], tasks: Sequence[str], empty: Sequence[str]) -> Mapping[str, Json]:
-    """Return results in the format of SWE-bench's own harness. `empty` are the instances whose patch changes nothing.
+def report(records: Sequence[AttemptRecord], tasks: Sequence[str]) -> Mapping[str, Json]:
+    """Return results in the format of SWE-bench's own harness. `tasks` are the instances that could have been submitted.
 
     As in SWE-bench, a patch that does not apply is an error and the instance does not count as completed. With repeats, the
     report also has the rule for resolved instances and pass@k over the predictions.
     """
     submitted = sorted({record.task_id for record in records})
     resolved = sorted(set(submitted) - {record.task_id for record in records if not record.result.passed})
-    blank = sorted(set(empty) - set(resolved))
+    blank = sorted(set(submitted) - {record.task_id for record in records if not _is_empty(record)} - set(resolved))
     failed = {
         record.task_id
         for record in records
-        if record.run_status in {"invalid", "acceptance_error"} or record.result.failure_reason == "PATCH_INVALID"
+        if record.run_status in {"invalid", "acceptance_error"} or record.result.failure_reason is Reason.PATCH_INVALID
     }
     errors = sorted(failed - set(resolved) - set(blank))
     completed = [task_id for task_id in submitted if task_id not in errors and task_id not in blank]
@@ -355,6 +356,12 @@ def report(records: Sequence[AttemptRecord], tasks: Sequence[str], empty: Sequen
     counts |= {f"{name}_ids": list(ids) for name, ids in groups.items()}
     counts["incomplete_ids"] = sorted(set(tasks) - set(submitted))
     return {**counts, **_repeats(records), "schema_version": 2}
+
+
+def _is_empty(record: AttemptRecord) -> bool:
+    """Return whether the patch changes nothing. A patch that cannot be read or applied has no files either, and is an error."""
+    invalid = record.result.failure_reason is Reason.PATCH_INVALID
+    return record.patch is not None and not record.patch.files and not invalid
 
 
 def _repeats(records: Sequence[AttemptRecord]) -> dict[str, Json]:

@@ -301,7 +301,7 @@ function verdictTab(record, detail, index) {
               : "",
           ],
           ["score", record.score === null ? "none: a gate did not pass" : record.score.toFixed(3)],
-          ["patch", record.patch ? `${plural(record.patch.files, "file")}, +${record.patch.added} −${record.patch.removed}` : "none"],
+          ["patch", patchSummary(record)],
           ["time", `${secs(record.duration_sec)}, agent ${secs(record.usage.wall_sec)}`],
           [
             "usage",
@@ -604,4 +604,10 @@ function recordTab(record) {
       h("pre", { style: { "max-height": "none" } }, safe(JSON.stringify(record, null, 2))),
     ),
   );
+}
+
+function patchSummary({ patch, result }) {
+  if (!patch) return "none";
+  if (!patch.files && result.failure_reason === "PATCH_INVALID") return "cannot be applied, so its changes are not counted";
+  return `${plural(patch.files, "file")}, +${patch.added} −${patch.removed}`;
 }
