@@ -213,6 +213,15 @@ def test_costs_are_compared_over_common_tasks(tmp_path: Path) -> None:
     assert paired(a, unknown, "--gate", gate(tmp_path, "max_cost_ratio: 1.5")).exit_code == 2
 
 
+@pytest.mark.req("A-03", "A-07a")
+def test_costs_leave_out_tasks_that_the_comparison_leaves_out(tmp_path: Path) -> None:
+    """At `t0` one side has only invalid attempts, so the comparison has no pair for it."""
+    a = run_dir(tmp_path / "a", [record("t0", "harness", cost={"total": 100.0}), record("t1", cost={"total": 1.0})])
+    b = run_dir(tmp_path / "b", [record(f"t{n}", cost={"total": 2.0}) for n in range(2)])
+    assert "per attempt at the compared tasks: A 1, B 2" in paired(a, b).output
+    assert paired(a, b, "--gate", gate(tmp_path, "max_cost_ratio: 1.5")).exit_code == 1
+
+
 @pytest.mark.req("A-04")
 def test_seconds_of_grading_do_not_count_in_the_cost_ratio(tmp_path: Path) -> None:
     def graded(folder: str, acceptance: float, agent: float = 0.1) -> Path:

@@ -21,16 +21,16 @@ def cost_units(report: PairedReport) -> tuple[str, ...]:
 
 
 def costs_per_attempt(report: PairedReport, *, graded: bool = True) -> tuple[float, float] | None:
-    """Return the mean cost of an attempt on each side: the mean over common tasks of each task's mean.
+    """Return the mean cost of an attempt on each side: the mean over the compared tasks of each task's mean.
 
-    Tasks that only one side ran are left out, and every task has the same weight whatever its number of repeats. None
+    Tasks that the comparison leaves out are left out here too, and every task has the same weight whatever its number of repeats. None
     if a cost is unknown or the units differ. Without `graded`, the cost of checks does not count.
     """
     if len(cost_units(report)) > 1:
         return None
     costs_a, costs_b = (_task_costs(side, graded=graded) for side in (report.a, report.b))
-    common = [task for task in costs_a if task in costs_b]
-    mean_a, mean_b = (_mean([costs[task] for task in common]) for costs in (costs_a, costs_b))
+    compared = [pair.task for pair in report.comparison.pairing.pairs]
+    mean_a, mean_b = (_mean([costs.get(task) for task in compared]) for costs in (costs_a, costs_b))
     return None if mean_a is None or mean_b is None else (mean_a, mean_b)
 
 

@@ -180,5 +180,5 @@ def _cost_line(report: PairedReport) -> list[str]:
     unit = f" {code(units[0], 40)}" if units else ""
     line = f"Total cost: A {amount(a)}, B {amount(b)}{unit}"
     if per_attempt:
-        line += f"; per attempt at common tasks: A {amount(per_attempt[0])}, B {amount(per_attempt[1])}"
+        line += f"; per attempt at the compared tasks: A {amount(per_attempt[0])}, B {amount(per_attempt[1])}"
     return [line + "."]
