@@ -205,7 +205,7 @@ def test_costs_are_compared_over_common_tasks(tmp_path: Path) -> None:
     b = run_dir(tmp_path / "b", twice)
     result = paired(a, b, "--gate", gate(tmp_path, "max_cost_ratio: 1.5"))
     assert result.exit_code == 1
-    assert "an attempt of B costs 2.00 times as much" in result.output
+    assert "an attempt of B costs 2.00 times as much (A 1, B 2 usd), maximum 1.5" in result.output
     report = json.loads(paired(a, b, "--json").output)
     assert report["cost_per_attempt"] == {"a": 1.0, "b": 2.0}
     assert report["cost_unit"] == "usd"
@@ -231,9 +231,13 @@ def test_seconds_of_grading_do_not_count_in_the_cost_ratio(tmp_path: Path) -> No
 
     rule = gate(tmp_path, "max_cost_ratio: 1.5")
     quiet, loaded, free = graded("quiet", 1.0), graded("loaded", 2.0), graded("free", 1.0, agent=0.0)
-    assert "an attempt of B costs 1.00 times as much" in paired(quiet, loaded, "--gate", rule).output
+    equal = paired(quiet, loaded, "--gate", rule).output
+    assert "an attempt of B costs 1.00 times as much (A 0.1, B 0.1 usd without grading)" in equal
     assert paired(quiet, graded("dear", 1.0, agent=0.2), "--gate", rule).exit_code == 1
-    assert "an attempt of B costs 1.10 times as much" in paired(free, quiet, "--gate", rule).output
+    assert (
+        "an attempt of B costs 1.10 times as much (A 1, B 1.1 usd), maximum"
+        in paired(free, quiet, "--gate", rule).output
+    )
 
 
 def test_invalid_design_is_rejected() -> None:

@@ -14,9 +14,9 @@ from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError, InputError
 from agentbench.reports.escape import plain
-from agentbench.reports.number_format import plural, points, points_limit
+from agentbench.reports.number_format import amount, plural, points, points_limit
 from agentbench.reports.paired import PairedReport, difference_interval
-from agentbench.reports.paired_costs import costs_per_attempt
+from agentbench.reports.paired_costs import cost_units, costs_per_attempt
 from agentbench.statistics.comparability import join_names
 from agentbench.statistics.intervals import Interval
 from agentbench.statistics.noninferiority import Conclusion, non_inferior
@@ -189,14 +189,16 @@ def _max_cost_ratio(gate: GateFile, report: PairedReport) -> Condition | None:
         return None
     # Seconds of grading depend on the machine's load. Without a model they are most of the cost.
     agents = costs_per_attempt(report, graded=False)
-    costs = agents if agents is not None and all(agents) else costs_per_attempt(report)
+    without_grading = agents is not None and all(agents)
+    costs = agents if without_grading else costs_per_attempt(report)
     if costs is None or not all(map(math.isfinite, costs)):
         return Condition("max_cost_ratio", Conclusion.UNDECIDED, "a cost is unknown, or the units differ")
     a, b = costs
     if a == 0:
         conclusion = Conclusion.HOLDS if b == 0 else Conclusion.UNDECIDED
         return Condition("max_cost_ratio", conclusion, f"an attempt of A costs 0, of B {b:.4g}")
-    why = f"an attempt of B costs {b / a:.2f} times as much, maximum {gate.max_cost_ratio:g}"
+    amounts = (f"A {amount(a)}, B {amount(b)}", *map(plain, cost_units(report)), *["without grading"] * without_grading)
+    why = f"an attempt of B costs {b / a:.2f} times as much ({' '.join(amounts)}), maximum {gate.max_cost_ratio:g}"
     return Condition("max_cost_ratio", Conclusion.HOLDS if b / a <= gate.max_cost_ratio else Conclusion.FAILS, why)
 
 
