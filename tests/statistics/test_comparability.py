@@ -70,11 +70,18 @@ def test_other_or_different_seeds_are_deviations() -> None:
     assert any("different seeds" in deviation for deviation in comparison.deviations)
 
 
+@pytest.mark.req("E-14", "R-11b")
+def test_more_repeats_from_the_same_base_seed_are_no_deviation() -> None:
+    second = replace(BASE, repeat=2, seed=99)
+    assert compare_identities([BASE, second], [BASE]).deviations == ()
+    assert compare_identities([BASE, second], [BASE, replace(second, seed=98)]).deviations != ()
+
+
 @pytest.mark.req("U-04")
 def test_results_without_identity_are_unknown_not_different() -> None:
     comparison = compare_identities([BASE], [Identity(task="t")])
     assert comparison.unknown
-    assert comparison.differences == ()
+    assert (comparison.differences, comparison.deviations) == ((), ())
     assert comparison.across_versions == ()
 
 

@@ -72,7 +72,9 @@ def compare_identities(a: Sequence[Identity], b: Sequence[Identity]) -> Comparab
             differences.append(f"{sentence}: {detail}")
     unlike = _differing(left, right, "observability")
     deviations = [*seed_deviations(a, "A"), *seed_deviations(b, "B")]
-    if _seeds(left) != _seeds(right) and all(_seeds(left).values()) and all(_seeds(right).values()):
+    seeds_a, seeds_b = _seeds(left), _seeds(right)
+    # A repeat that only one side has got its seed from the same base seed as the common ones.
+    if any(seeds_a[repeat] != seeds_b[repeat] for repeat in seeds_a.keys() & seeds_b.keys()):
         deviations.append(DIFFERENT_SEEDS)
     return Comparability(
         across_versions=versions,
@@ -119,8 +121,10 @@ def _values(left: Sequence[Identity], right: Sequence[Identity], name: str) -> s
     return " and ".join(", ".join(side) for side in sides)
 
 
-def _seeds(side: Sequence[Identity]) -> Mapping[int, frozenset[int | None]]:
-    repeats: dict[int, set[int | None]] = {}
+def _seeds(side: Sequence[Identity]) -> Mapping[int, set[int]]:
+    """Return the known seeds of each repeat."""
+    repeats: dict[int, set[int]] = {}
     for identity in side:
-        repeats.setdefault(identity.repeat, set()).add(identity.seed)
-    return {repeat: frozenset(seeds) for repeat, seeds in repeats.items()}
+        if identity.seed is not None:
+            repeats.setdefault(identity.repeat, set()).add(identity.seed)
+    return repeats
