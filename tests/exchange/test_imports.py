@@ -16,10 +16,14 @@ from agentbench.exchange.imported_run import safe_id, write_imported_run
 from agentbench.exchange.registry import find_exporter, find_importer
 from agentbench.exchange.source_run import open_source
 from agentbench.record.bundle import write_bundle
-from agentbench.reports.card import attempt_card
+from agentbench.record.schema import Cost
+from agentbench.reports.card import attempt_card, run_card
+from agentbench.reports.gate import GateFile, check_gate
+from agentbench.reports.paired import compare_sides
 from agentbench.reports.run_audit import audit_run
-from agentbench.reports.sources import Run, open_run
+from agentbench.reports.sources import Run, open_run, run_side
 from agentbench.reports.summary import decision, summarise
+from agentbench.reports.summary_markdown import as_markdown
 from tests.exchange.sample_runs import HOSTILE, sample_run
 from tests.reports.runs import record, run_dir
 
@@ -77,6 +81,35 @@ def test_inspect_log_without_a_solver_is_named_by_those_of_its_task(tmp_path: Pa
     steps = [{"solver": "system_message"}, {"solver": "generate"}, 7]
     run = load(tmp_path, log(sample(1, "C"), plan={"name": "plan", "steps": steps}))
     assert run.rows[0].variant == "system_message + generate@m"
+
+
+def test_unknown_cost_of_another_tool_is_not_0(tmp_path: Path) -> None:
+    run = load(
+        tmp_path, log(sample(1, "C"), sample(2, "C", model_usage={"m": {"input_tokens": 3, "total_cost": None}}))
+    )
+    assert [trial.cost for trial in run.trials] == [None, None]
+    assert "\ncost         unknown for 2 of 2 attempts\n" in run_card(summarise(run))
+    assert "\ncost         unknown\n" in attempt_card(run.finals[0], run)
+    assert "Cost: unknown for 2 of 2 attempts." in as_markdown(summarise(run))
+
+
+def test_stated_cost_is_kept_with_its_unit(tmp_path: Path) -> None:
+    run = load(tmp_path, log(sample(1, "C", model_usage={"m": {"total_cost": 0.25}, "n": {"total_cost": 0}})))
+    assert (run.trials[0].cost, run.rows[0].cost.unit) == (0.25, "usd")
+    own = record("a", cost=Cost(exec=0.25, total=0.25, unit="abstract", method_id="abstract"))
+    source = open_source(run_dir(tmp_path / "own", [own]))
+    for form, name in (("inspect", "x.eval"), ("atif", "atif")):
+        path = tmp_path / name
+        find_exporter(form).write(source, str(path))
+        (again,) = open_run(write_imported_run(find_importer(path).read(path), path, tmp_path / "out").path).finals
+        assert again.cost == own.cost.model_copy(update={"method_id": f"imported:{form}"})
+
+
+def test_gate_on_an_unknown_cost_is_undecided(tmp_path: Path) -> None:
+    sides = [run_side(load(tmp_path, log(sample(1, "C"), sample(2, "C")))) for _ in "ab"]
+    verdict = check_gate(GateFile(max_cost_ratio=1.5), compare_sides(*sides))
+    assert verdict.exit_code == 2
+    assert "A: the cost of 2 attempts is unknown; B: the cost of 2 attempts is unknown" in verdict.line
 
 
 def test_reports_say_that_results_are_imported(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def trajectory(trace: AttemptTrace, run: SourceRun) -> JsonDict:
             "total_prompt_tokens": record.usage.prompt_tokens,
             "total_completion_tokens": record.usage.completion_tokens,
             "total_cached_tokens": record.usage.cached_tokens,
-            "total_cost_usd": record.cost.lm if record.cost.unit == "usd" else None,
+            "total_cost_usd": record.cost.lm if record.cost.known and record.cost.unit == "usd" else None,
             "total_steps": len(steps),
             "extra": {"tool_calls": record.usage.tool_calls, "model_requests": record.usage.model_requests},
         },
@@ -69,6 +69,7 @@ def trajectory(trace: AttemptTrace, run: SourceRun) -> JsonDict:
             "verdict": headline(record),
             "run_status": record.run_status,
             "termination": record.termination.code,
+            "cost": record.cost.model_dump(mode="json"),
             "agentbench": run.provenance(),
         },
     }

@@ -12,8 +12,8 @@ from pathlib import Path
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError
 from agentbench.exchange.attempt_trace import RequestedCall, TraceMessage
-from agentbench.exchange.foreign_json import count, member, number, read_json_file, text, time_or
-from agentbench.exchange.imported_result import Decision, ImportedAttempt, ImportedLog
+from agentbench.exchange.foreign_json import count, member, read_json_file, real, text, time_or
+from agentbench.exchange.imported_result import Decision, ImportedAttempt, ImportedLog, stated_cost
 from agentbench.record.schema import Usage
 from agentbench.trace.json_safe import to_json
 
@@ -88,7 +88,7 @@ def _attempt(root: Path, path: Path) -> ImportedAttempt:
             completion_tokens=count(member(metrics, "total_completion_tokens")),
             cached_tokens=count(member(metrics, "total_cached_tokens")),
         ),
-        cost_usd=number(member(metrics, "total_cost_usd")),
+        cost=stated_cost(member(value, "extra", "cost"), real(member(metrics, "total_cost_usd"))),
         messages=messages,
         original={"file": path.name, "notes": value.get("notes"), "extra": value.get("extra")},
     )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Literal
 
+from pydantic import ValidationError
+
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.exchange.attempt_trace import TraceMessage
-from agentbench.record.schema import Usage
+from agentbench.record.schema import Cost, Usage
 
+MAX_UNIT = 40
 Decision = Literal["pass", "fail", "error", "undecided"]
 """`error`: the other tool failed. `undecided`: it gave no result that is a pass or a fail."""
 
@@ -31,7 +35,8 @@ class ImportedAttempt:
     ended_at: str
     duration_sec: float
     usage: Usage = field(default_factory=Usage)
-    cost_usd: float = 0.0
+    cost: Cost | None = None
+    """None if the log does not state it."""
     scores: Mapping[str, str] = field(default_factory=dict)
     messages: Sequence[TraceMessage] = ()
     original: Mapping[str, Json] = field(default_factory=dict)
@@ -54,3 +59,12 @@ class ImportedLog:
     method: str = ""
     """The variant of a run that AgentBench exported; empty for others, which are named by agent and model."""
     meta: Mapping[str, Json] = field(default_factory=dict)
+
+
+def stated_cost(exported: Json, usd: float | None) -> Cost | None:
+    """Return the cost that AgentBench wrote into the log, else the one in US dollars; None if the log states neither."""
+    with contextlib.suppress(ValidationError):
+        cost = Cost.model_validate(exported)
+        if cost.known and cost.total >= 0 and len(cost.unit) <= MAX_UNIT:
+            return cost
+    return None if usd is None or usd < 0 else Cost(lm=usd, total=usd)

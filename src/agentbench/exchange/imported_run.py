@@ -154,6 +154,7 @@ class _Writer:
         why = f"not graded here; {self.log.tool}: {attempt.why}"[:MAX_TEXT]
         gate = GateResult(outcome=Outcome.ERROR, passed=False, why=valid_utf8(why))
         task_dir = task_dir_name(task, attempt.repeat, 1)
+        method_id = f"imported:{self.log.format}"
         ended = TerminationCode.SANDBOX_ERROR if attempt.decision == "error" else TerminationCode.AGENT_STOPPED
         return AttemptRecord(
             harness_version=self.version,
@@ -187,7 +188,7 @@ class _Writer:
             termination=TerminationRecord(code=ended, rationale=valid_utf8(attempt.why[:MAX_TEXT])),
             limits=LimitsRecord(timeout_sec=0, tool_timeout_sec=0),
             usage=attempt.usage,
-            cost=Cost(lm=attempt.cost_usd, total=attempt.cost_usd, method_id=f"imported:{self.log.format}"),
+            cost=Cost() if attempt.cost is None else attempt.cost.model_copy(update={"method_id": method_id}),
             artifact_paths=ArtifactPaths(task_dir=task_dir),
         )
 

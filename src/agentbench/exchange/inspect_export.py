@@ -22,7 +22,7 @@ from agentbench.exchange.output_file import json_bytes, output_file
 from agentbench.exchange.registry import Written
 from agentbench.exchange.source_run import SourceRun
 from agentbench.record.headline import headline
-from agentbench.record.schema import AttemptRecord
+from agentbench.record.schema import AttemptRecord, Cost
 from agentbench.record.schema import Usage as RecordUsage
 from agentbench.statistics.trials import Rate, Trial
 
@@ -202,7 +202,7 @@ def _sample(trace: AttemptTrace) -> JsonDict:
         "store": {},
         "events": list(_events(trace)),
         "events_data": {"messages": pool, "calls": []},
-        "model_usage": {model: _usage(record.usage, record.cost.lm)} if record.usage.model_requests else {},
+        "model_usage": {model: _usage(record.usage, _usd(record.cost))} if record.usage.model_requests else {},
         "started_at": record.timestamps.started_at,
         "completed_at": record.timestamps.ended_at,
         "total_time": record.duration_sec,
@@ -412,6 +412,11 @@ def _value(record: AttemptRecord) -> int | None:
 def _model_name(record: AttemptRecord) -> str:
     model = record.model
     return NO_MODEL if model.name is None else f"{model.provider}/{model.name}" if model.provider else model.name
+
+
+def _usd(cost: Cost) -> float | None:
+    """Return the cost of the model in the unit of Inspect; None if it is unknown or in another one."""
+    return cost.lm if cost.known and cost.unit == "usd" else None
 
 
 def _usage(usage: RecordUsage, cost: float | None = None) -> JsonDict:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import math
 import struct
 import zipfile
 import zlib
@@ -32,7 +33,7 @@ from agentbench.exchange.foreign_json import (
     text,
     time_or,
 )
-from agentbench.exchange.imported_result import Decision, ImportedAttempt, ImportedLog
+from agentbench.exchange.imported_result import Decision, ImportedAttempt, ImportedLog, stated_cost
 from agentbench.record.schema import Usage
 from agentbench.trace.json_safe import to_json
 
@@ -197,7 +198,7 @@ def _attempt(sample: Mapping[str, Json], spec: Mapping[str, Json], decider: str 
         ended_at=time_or(sample.get("completed_at"), started),
         duration_sec=number(sample.get("total_time")),
         usage=usage,
-        cost_usd=cost,
+        cost=stated_cost(member(known, "agentbench", "cost"), cost),
         scores={name: _shown(value) for name, value in _values(sample).items()},
         messages=tuple(_messages(sample)),
         original={
@@ -235,15 +236,18 @@ def _shown(value: Json) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)[:200]
 
 
-def _usage(by_model: Json) -> tuple[Usage, float]:
+def _usage(by_model: Json) -> tuple[Usage, float | None]:
+    """Add up the usage of all models. The cost is None unless it is stated for each of them."""
     prompt = completion = cached = 0
-    cost = 0.0
+    costs: list[float | None] = []
     for usage in by_model.values() if isinstance(by_model, dict) else ():
         read, written = (count(member(usage, f"input_tokens_cache_{kind}")) for kind in ("read", "write"))
         prompt += count(member(usage, "input_tokens")) + read + written
         completion += count(member(usage, "output_tokens"))
         cached += read
-        cost += number(member(usage, "total_cost"))
+        costs.append(real(member(usage, "total_cost")))
+    stated = [cost for cost in costs if cost is not None]
+    cost = math.fsum(stated) if stated and len(stated) == len(costs) else None
     return Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached), cost
 
 

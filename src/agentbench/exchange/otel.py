@@ -180,7 +180,7 @@ def _root(trace: AttemptTrace) -> JsonDict:
         "agentbench.run_status": str(record.run_status),
         "agentbench.failure_reason": record.result.failure_reason and str(record.result.failure_reason),
         "agentbench.termination": str(record.termination.code),
-        "agentbench.cost": record.cost.total,
+        "agentbench.cost": record.cost.total if record.cost.known else None,
         "agentbench.cost_unit": record.cost.unit,
         "agentbench.notes": list(trace.notes),
     }

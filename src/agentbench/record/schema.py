@@ -212,6 +212,11 @@ class PhaseCosts(Part):
     storage: float = 0.0
 
 
+def is_known(method_id: str | None, total: float) -> bool:
+    """Return whether a cost is known. Nothing but an imported result has a cost of 0 that no method computed."""
+    return method_id is not None or total != 0
+
+
 class Cost(Part):
     lm: float = 0.0
     exec: float = 0.0
@@ -222,8 +227,14 @@ class Cost(Part):
     total: float = 0.0
     unit: str = "usd"
     method_id: str | None = None
+    """The price table or cost model; null with a total of 0 if the cost is unknown: of a tool that does not state it."""
     phases: PhaseCosts | None = None
     """Null in records of versions that did not split the cost by phase."""
+
+    @property
+    def known(self) -> bool:
+        """Whether the amounts say what the attempt cost."""
+        return is_known(self.method_id, self.total)
 
 
 class ArtifactPaths(Part):

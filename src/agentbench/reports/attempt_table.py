@@ -45,7 +45,7 @@ def table_row(run_dir: str, meta: Mapping[str, Json], attempt: AttemptRecord) ->
         "tool_calls": usage.tool_calls,
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
-        "cost": cost.total,
+        "cost": cost.total if cost.known else None,
         "cost_unit": _text(cost.unit),
         "decoy_coverage": attempt.decoy_coverage,
         "started_at": attempt.timestamps.started_at,

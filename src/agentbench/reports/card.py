@@ -22,7 +22,7 @@ from agentbench.reports.provenance import evidence, origin_of, read_text
 from agentbench.reports.record_rows import OVERRUN
 from agentbench.reports.sources import Run
 from agentbench.reports.spending import Spending
-from agentbench.reports.summary import GATE_NAMES, Summary, assurance_of, decision
+from agentbench.reports.summary import GATE_NAMES, Summary, assurance_of, decision, unknown_cost
 from agentbench.trace.log import read_events
 from agentbench.verdict.causal_summary import LABEL as CAUSES_LABEL
 from agentbench.verdict.causal_summary import causes
@@ -73,7 +73,7 @@ def run_card(summary: Summary) -> str:
         ("errors", f"{counted(rates.acceptance_error)} scorable attempts"),
         ("invalid", f"{counted(rates.invalid_fraction)} attempts{invalid}"),
         ("superseded", plural(run.superseded, "earlier attempt") if run.superseded else ""),
-        ("cost", ", ".join(map(_spent, summary.spending))),
+        ("cost", ", ".join([*map(_spent, summary.spending), *unknown_cost(summary)])),
         ("overruns", f"{plural(overruns, 'attempt')} above the cost cap" if overruns else ""),
         ("deviations", "; ".join(summary.deviations)),
         ("signature", run.signature),
@@ -297,6 +297,8 @@ def _usage(record: AttemptRecord) -> Sequence[tuple[str, str]]:
 
 def _cost(record: AttemptRecord) -> str:
     cost = record.cost
+    if not cost.known:
+        return "unknown"
     phases = {} if cost.phases is None else cost.phases.model_dump()
     split = ", ".join(f"{name} {value:.4g}" for name, value in phases.items() if value)
     return f"{cost.total:.4g} {cost.unit}" + (f" ({split})" if split else "")

@@ -16,7 +16,7 @@ from agentbench.core.errors import ContractError, InputError
 from agentbench.reports.escape import plain
 from agentbench.reports.number_format import amount, plural, points, points_limit
 from agentbench.reports.paired import PairedReport, difference_interval
-from agentbench.reports.paired_costs import cost_units, costs_per_attempt
+from agentbench.reports.paired_costs import cost_units, costs_per_attempt, unknown_costs
 from agentbench.statistics.comparability import join_names
 from agentbench.statistics.intervals import Interval
 from agentbench.statistics.noninferiority import Conclusion, non_inferior
@@ -192,7 +192,7 @@ def _max_cost_ratio(gate: GateFile, report: PairedReport) -> Condition | None:
     without_grading = agents is not None and all(agents)
     costs = agents if without_grading else costs_per_attempt(report)
     if costs is None or not all(map(math.isfinite, costs)):
-        return Condition("max_cost_ratio", Conclusion.UNDECIDED, "a cost is unknown, or the units differ")
+        return Condition("max_cost_ratio", Conclusion.UNDECIDED, _no_cost_ratio(report))
     a, b = costs
     if a == 0:
         conclusion = Conclusion.HOLDS if b == 0 else Conclusion.UNDECIDED
@@ -200,6 +200,19 @@ def _max_cost_ratio(gate: GateFile, report: PairedReport) -> Condition | None:
     amounts = (f"A {amount(a)}, B {amount(b)}", *map(plain, cost_units(report)), *["without grading"] * without_grading)
     why = f"an attempt of B costs {b / a:.2f} times as much ({' '.join(amounts)}), maximum {gate.max_cost_ratio:g}"
     return Condition("max_cost_ratio", Conclusion.HOLDS if b / a <= gate.max_cost_ratio else Conclusion.FAILS, why)
+
+
+def _no_cost_ratio(report: PairedReport) -> str:
+    """Explain why the costs of the two sides cannot be compared."""
+    units = cost_units(report)
+    if len(units) > 1:
+        return f"the costs have different units: {plain(', '.join(units))}"
+    unknown = [
+        f"{name}: the cost of {plural(count, 'attempt')} is unknown"
+        for name, side in (("A", report.a), ("B", report.b))
+        if (count := unknown_costs(side))
+    ]
+    return "; ".join(unknown) or "the costs are too large"
 
 
 def _no_new_safety(gate: GateFile, report: PairedReport) -> Condition | None:

@@ -11,13 +11,12 @@ from agentbench.reports.sources import Side
 
 def cost_of(side: Side) -> float | None:
     """Return the total cost of a side; None if a cost is unknown or units are mixed."""
-    units = {row.cost.unit for row in side.run.rows} if side.run else set()
-    return None if len(units) > 1 else _total([trial.cost for trial in side.trials])
+    return None if len(_units(side)) > 1 else _total([trial.cost for trial in side.trials])
 
 
 def cost_units(report: PairedReport) -> tuple[str, ...]:
     """Return the units of the known costs of both sides."""
-    return tuple(sorted({row.cost.unit for side in (report.a, report.b) if side.run for row in side.run.rows}))
+    return tuple(sorted(_units(report.a) | _units(report.b)))
 
 
 def costs_per_attempt(report: PairedReport, *, graded: bool = True) -> tuple[float, float] | None:
@@ -32,6 +31,15 @@ def costs_per_attempt(report: PairedReport, *, graded: bool = True) -> tuple[flo
     compared = [pair.task for pair in report.comparison.pairing.pairs]
     mean_a, mean_b = (_mean([costs.get(task) for task in compared]) for costs in (costs_a, costs_b))
     return None if mean_a is None or mean_b is None else (mean_a, mean_b)
+
+
+def unknown_costs(side: Side) -> int:
+    """Return the number of attempts whose cost is unknown."""
+    return sum(trial.cost is None for trial in side.trials)
+
+
+def _units(side: Side) -> set[str]:
+    return {row.cost.unit for row in side.run.rows if row.cost.known_total is not None} if side.run else set()
 
 
 def _task_costs(side: Side, *, graded: bool) -> dict[str, float | None]:

@@ -47,12 +47,16 @@ _ATTEMPT_PATHS = {
     "prompt_tokens": ("$.usage.prompt_tokens", "BIGINT"),
     "completion_tokens": ("$.usage.completion_tokens", "BIGINT"),
     "wall_sec": ("$.usage.wall_sec", "DOUBLE"),
-    "cost": ("$.cost.total", "DOUBLE"),
     "cost_unit": ("$.cost.unit", "VARCHAR"),
     "decoy_coverage": ("$.decoy_coverage", "DOUBLE"),
     "started_at": ("$.timestamps.started_at", "VARCHAR"),
     "task_dir": ("$.artifact_paths.task_dir", "VARCHAR"),
 }
+_KNOWN_COST = (
+    "CASE WHEN json->>'$.cost.method_id' IS NOT NULL OR CAST(json->>'$.cost.total' AS DOUBLE) != 0 "
+    "THEN CAST(json->>'$.cost.total' AS DOUBLE) END AS cost"
+)
+"""The total cost; null if it is unknown, see `record.schema.Cost`."""
 VIEWS = {
     "attempts": "one row per attempt: fields as columns, the full record as JSON in `record`, the run in `run_dir`, the run that "
     "`ab retry` repeated in `retry_of`, `altered` if it differs from its seal (null if the run has no seals)",
@@ -140,6 +144,7 @@ def _views(
     logs = _globs(runs)
     columns = [f"CAST(json->>'$.{name}' AS {kind}) AS {name}" for name, kind in _ATTEMPT_COLUMNS.items()]
     columns += [f"CAST(json->>'{path}' AS {kind}) AS {name}" for name, (path, kind) in _ATTEMPT_PATHS.items()]
+    columns.append(_KNOWN_COST)
     changed = ", ".join(_quoted(record.attempt_id) for record in altered if record.attempt_id) or "''"
     unknown = ", ".join(_quoted(str(run / ATTEMPTS)) for run in unsealed) or "''"
     columns.append(f"CASE WHEN filename IN ({unknown}) THEN NULL ELSE attempt_id IN ({changed}) END AS altered")

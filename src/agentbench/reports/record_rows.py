@@ -18,7 +18,7 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import REPEATED_ON_RESUME, Assurance, InvalidCause, Outcome, Reason, RunStatus
 from agentbench.core.regular_file import open_regular
 from agentbench.record.naming import ATTEMPTS
-from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord, parse_record
+from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord, is_known, parse_record
 from agentbench.record.seals import SealCheck, read_seals
 from agentbench.statistics.trials import Trial
 
@@ -100,6 +100,12 @@ class Cost(NamedTuple):
     unit: str
     phases: tuple[float, ...] | None
     """Total by phase, in the order of PHASES; None in records of versions that did not split it."""
+    method_id: str | None = None
+
+    @property
+    def known_total(self) -> float | None:
+        """The total; None if the cost is unknown."""
+        return self.total if is_known(self.method_id, self.total) else None
 
     @property
     def without_grading(self) -> float | None:
@@ -151,6 +157,7 @@ _COSTS = dict.fromkeys(Cost._fields, _REAL) | {
     "judge": core_schema.with_default_schema(_REAL, default=0.0),
     "unit": _TEXT,
     "phases": core_schema.with_default_schema(_optional(_values(**dict.fromkeys(PHASES, _REAL))), default=None),
+    "method_id": core_schema.with_default_schema(_optional(_TEXT), default=None),
 }
 _FIELDS = {
     "attempt_id": _TEXT,
@@ -295,7 +302,7 @@ _new = tuple.__new__
 
 def trial_of(row: Row) -> Trial:
     """Return what statistics needs of a row."""
-    return Trial(row.task, row.repeat, row.status, row.passed, row.cause, row.cost.total)
+    return Trial(row.task, row.repeat, row.status, row.passed, row.cause, row.cost.known_total)
 
 
 def read_records(folder: Path, rows: Sequence[Row]) -> Iterator[AttemptRecord]:

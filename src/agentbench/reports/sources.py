@@ -151,7 +151,7 @@ class Run:
             [row.status for row in rows],
             [row.passed for row in rows],
             [row.cause for row in rows],
-            [row.cost.total for row in rows],
+            [row.cost.known_total for row in rows],
         )
         return tuple(map(partial(tuple.__new__, Trial), zip(*columns, strict=True)))
 

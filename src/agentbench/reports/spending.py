@@ -85,10 +85,11 @@ class Spending:
 def spending(
     rows: Sequence[Row], reviews: ReviewCosts, superseded: Mapping[str, float] = MappingProxyType({})
 ) -> tuple[Spending, ...]:
-    """Return the costs of these attempts, one entry per unit. `superseded` is the cost of those that they replaced."""
+    """Return the known costs of these attempts, one entry per unit. `superseded` is the cost of those that they replaced."""
     units: dict[str, list[Row]] = {unit: [] for unit in superseded}
     for row in rows:
-        units.setdefault(row.cost.unit, []).append(row)
+        if row.cost.known_total is not None:
+            units.setdefault(row.cost.unit, []).append(row)
     return tuple(_spending(unit, group, reviews, superseded.get(unit, 0.0)) for unit, group in sorted(units.items()))
 
 
@@ -141,7 +142,8 @@ class Distribution:
     outcome: str
     attempts: int
     unit: str
-    cost: Quartiles
+    cost: Quartiles | None
+    """None if the costs are unknown; the unit is empty then."""
     tokens: Quartiles
     seconds: Quartiles
 
@@ -156,7 +158,7 @@ def distributions(rows: Sequence[Row], outcomes: Sequence[str], provenance: Prov
     for row, outcome in zip(rows, outcomes, strict=True):
         for dimension, value in _strata_of(row, provenance):
             for group in (ALL, outcome):
-                groups.setdefault((dimension, value, group, row.cost.unit), []).append(row)
+                groups.setdefault((dimension, value, group, _unit(row)), []).append(row)
     dimensions = (ALL, *provenance.dimensions)
     keys = sorted(groups, key=lambda key: (dimensions.index(key[0]), key[1], order.index(key[2]), key[3]))
     return tuple(
@@ -166,7 +168,7 @@ def distributions(rows: Sequence[Row], outcomes: Sequence[str], provenance: Prov
             outcome,
             len(group),
             unit,
-            cost=Quartiles.of([row.cost.total for row in group]),
+            cost=Quartiles.of([row.cost.total for row in group]) if unit else None,
             tokens=Quartiles.of([row.usage.prompt_tokens + row.usage.completion_tokens for row in group]),
             seconds=Quartiles.of([row.duration for row in group]),
         )
@@ -175,6 +177,11 @@ def distributions(rows: Sequence[Row], outcomes: Sequence[str], provenance: Prov
         if outcome != ALL
         or all(len(groups.get((dimension, value, other, unit), ())) < len(group) for other in OUTCOMES)
     )
+
+
+def _unit(row: Row) -> str:
+    """Return the unit of a known cost, else an empty text."""
+    return "" if row.cost.known_total is None else row.cost.unit
 
 
 def _strata_of(row: Row, provenance: Provenance) -> Iterable[tuple[str, str]]:
@@ -196,6 +203,8 @@ COST_COLUMNS = (
 def cost_cells(row: Row, reviews: ReviewCosts, origin: Origin | None) -> dict[str, Cell]:
     """Return the cells of COST_COLUMNS for one attempt. Reviews are part of `cost_human` and `cost_total`."""
     cost, phases = row.cost, row.cost.phases or (None,) * len(PHASES)
+    if cost.known_total is None:
+        return {**dict.fromkeys(COST_COLUMNS), **_other_cells(row, reviews, origin)}
     return {
         "cost_lm": cost.lm,
         "cost_exec": cost.exec,
@@ -204,6 +213,12 @@ def cost_cells(row: Row, reviews: ReviewCosts, origin: Origin | None) -> dict[st
         "cost_judge": cost.judge,
         "cost_total": cost.total + reviews.cost(row),
         **{f"phase_{name}": value for name, value in zip(PHASES, phases, strict=True)},
+        **_other_cells(row, reviews, origin),
+    }
+
+
+def _other_cells(row: Row, reviews: ReviewCosts, origin: Origin | None) -> dict[str, Cell]:
+    return {
         "overrun": row.overrun,
         "review_minutes": reviews.minutes.get(row.attempt_id, 0.0),
         "strata": "; ".join(f"{name}={value}" for name, value in origin.strata.items()) if origin else "",
@@ -237,7 +252,7 @@ def distribution_json(distribution: Distribution) -> dict[str, Json]:
         "outcome": distribution.outcome,
         "attempts": distribution.attempts,
         "unit": distribution.unit,
-        "cost": quartiles(distribution.cost),
+        "cost": None if distribution.cost is None else quartiles(distribution.cost),
         "tokens": quartiles(distribution.tokens),
         "seconds": quartiles(distribution.seconds),
     }

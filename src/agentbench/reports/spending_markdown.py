@@ -8,7 +8,7 @@ from agentbench.reports.escape import code, markdown_table
 from agentbench.reports.number_format import amount, percent, plural, seconds, total
 from agentbench.reports.record_rows import OVERRUN
 from agentbench.reports.spending import Quartiles
-from agentbench.reports.summary import Summary
+from agentbench.reports.summary import Summary, unknown_cost
 from agentbench.statistics.survival import Curve
 
 MAX_LABEL = 80
@@ -34,7 +34,8 @@ def _components(summary: Summary) -> list[str]:
         )
         for costs in summary.spending
     ]
-    return [*markdown_table(head, rows), ""]
+    unknown = [f"Cost: {line}.", ""] if (line := "".join(unknown_cost(summary))) else []
+    return [*markdown_table(head, rows), "", *unknown] if rows else unknown
 
 
 def _superseded(summary: Summary) -> list[str]:
@@ -132,7 +133,7 @@ def distribution_lines(summary: Summary) -> list[str]:
             code(group.value, MAX_LABEL),
             group.outcome,
             str(group.attempts),
-            f"{_quartiles(group.cost)} {code(group.unit, MAX_LABEL)}",
+            f"{_quartiles(group.cost)} {code(group.unit, MAX_LABEL)}" if group.cost else "unknown",
             _quartiles(group.tokens),
             f"{_quartiles(group.seconds)} s",
         )

@@ -268,6 +268,13 @@ def coverage_sentence(summary: Summary) -> str:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
+def unknown_cost(summary: Summary) -> tuple[str, ...]:
+    """Say for how many attempts the cost is unknown; nothing if it is known for all."""
+    rows = summary.run.rows
+    unknown = sum(row.cost.known_total is None for row in rows)
+    return (f"unknown for {unknown} of {plural(len(rows), 'attempt')}",) if unknown else ()
+
+
 def _task_lines(rows: Sequence[Row], values: Sequence[int | None]) -> tuple[TaskLine, ...]:
     """Total rows by task. `values` holds what each attempt counts in the contract rate."""
     by_task: dict[str, list[int]] = {}

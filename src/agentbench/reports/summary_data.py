@@ -185,7 +185,7 @@ def _csv_row(row: Row, deviations: str, review: Review | None) -> dict[str, Cell
         "method": row.variant,
         "repeat": row.repeat,
         "outcome": _outcome_word(row),
-        "cost": row.cost.total,
+        "cost": row.cost.known_total,
         "failure_reason": row.reason,
         "run_status": row.status,
         "invalid_cause": row.cause,

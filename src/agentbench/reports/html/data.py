@@ -53,7 +53,7 @@ def attempt_row(number: int, run: Run, row: Row, record: AttemptRecord, truth: s
         bounded(row.badge, text=60),
         row.score,
         row.duration,
-        finite(row.cost.total),
+        finite(row.cost.known_total),
         int(row.needs_review),
         row.assurance,
         truth,
@@ -79,7 +79,8 @@ def run_json(summary: Summary, name: str) -> dict[str, Json]:
     numbers = summary_json(summary)
     for key in ("by_task", "needs_review", "run_dir", "hardest"):
         numbers.pop(key)
-    mean_cost = total([row.cost.total for row in rows]) / len(rows) if rows else 0.0
+    costs = [row.cost.total for row in rows if row.cost.known_total is not None]
+    mean_cost = total(costs) / len(costs) if costs else 0.0
     mean_hours = total([row.duration for row in rows]) / 3600 / len(rows) if rows else 0.0
     return {
         **bounded_members(numbers, text=500, items=MAX_LISTED),

@@ -307,7 +307,7 @@ function verdictTab(record, detail, index) {
             "usage",
             `${plural(record.usage.tool_calls, "tool call")}, ${plural(record.usage.model_requests, "model request")}, ${whole(record.usage.prompt_tokens + record.usage.completion_tokens)} tokens`,
           ],
-          ["cost", money(record.cost.total, record.cost.unit)],
+          ["cost", record.cost.method_id || record.cost.total ? money(record.cost.total, record.cost.unit) : "unknown"],
           [
             "cost by phase",
             Object.entries(record.cost.phases || {})

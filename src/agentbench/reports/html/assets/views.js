@@ -342,7 +342,7 @@ function distributionCard() {
             safe(row.value),
             row.outcome,
             row.attempts,
-            `${range(row.cost, few)} ${safe(row.unit)}`,
+            row.cost ? `${range(row.cost, few)} ${safe(row.unit)}` : "unknown",
             range(row.tokens, few),
             range(row.seconds, secs),
           ]),
