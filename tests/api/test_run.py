@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import agentbench as ab
+from agentbench.execution.study import Study
+from agentbench.record.run_state import run_state
 from tests.execution.conftest import shared_state
 from tests.execution.tasks import make_suite
 
@@ -67,6 +69,20 @@ def test_exception_of_on_event_does_not_end_the_run(tasks: Path) -> None:
     with pytest.warns(RuntimeWarning, match="on_event raised ValueError"):
         result = ab.run(tasks / "tiny" / "one", agent="noop", on_event=fails)
     assert len(result.attempts) == 1
+
+
+def test_run_interrupted_after_its_last_attempt_is_finished(tasks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    execute = Study.execute
+
+    def interrupted(study: Study) -> None:
+        execute(study)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Study, "execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ab.run(tasks / "tiny" / "one", agent="noop", out="runs")
+    (path,) = Path("runs").iterdir()
+    assert run_state(path) == "finished"
 
 
 def test_attempts_are_tables(tasks: Path) -> None:

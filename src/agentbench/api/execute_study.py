@@ -31,8 +31,9 @@ def execute_study(
         with closing():
             for run in study.runs.values():
                 _write_summary(study, run.path)
-                run.close("completed" if completed else "interrupted")
-                closed(run, completed)
+                complete = completed or study.is_complete(run)
+                run.close("completed" if complete else "interrupted")
+                closed(run, complete)
     return study.result()
 
 

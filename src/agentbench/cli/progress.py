@@ -162,6 +162,8 @@ class Progress:
         return len(self._running)
 
     def planned(self, rows: int) -> None:
+        if not rows:
+            self.note("Nothing is left to do: every attempt of the run has a result.")
         self._total += rows
         if self._line.live and not self._clock.is_alive():
             self._clock.start()

@@ -140,6 +140,13 @@ class Study:
                 if row is not None:
                     run.adopt(folder, close_abandoned(row, self.lab, folder, base_seed=self.base_seed))
 
+    def is_complete(self, run: RunDirectory) -> bool:
+        """Return whether every attempt of a run has its result, although the study was interrupted."""
+        if self.again is not None or self.stopping is not None:
+            return False
+        rows = [row for row in self.rows if self.runs[row.configuration.variant] is run]
+        return not remaining_rows([run], rows)
+
     def result(self) -> StudyResult:
         return StudyResult(tuple(run.path for run in self.runs.values()))
 
