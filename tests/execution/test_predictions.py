@@ -80,6 +80,7 @@ def test_patch_in_predictions_is_read_byte_for_byte(
     "text,expected",
     [
         ("nonsense", ":1: not JSON: Expecting value (column 1)"),
+        ('{"instance_id": "a", "model_patch": "x"\n', ":1: not JSON: Expecting ',' delimiter (column 40)"),
         (f"{line('a')}\n{{oops\n", ":2: not JSON: Expecting property name"),
         (f"{{oops\n{line('a')}\n", ":1: not JSON: Expecting property name"),
         ('{\n"a": "x",\n"b": oops\n}', ":3: not JSON: Expecting value (column 6)"),

@@ -147,7 +147,8 @@ def _json(path: Path, number: int, data: bytes) -> object:
         msg = f"{path}: JSON value is larger than {MAX_DOCUMENT_BYTES} bytes"
         raise InputError(msg, remedy="write one prediction on each line (JSONL)")
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=unique_members)
+        # Without the newline at its end: the decoder would report a value that is cut off on the line below.
+        return json.loads(data.decode("utf-8").rstrip(" \t\r\n"), object_pairs_hook=unique_members)
     except DuplicateKeyError as error:
         *_, line = key_lines(data.decode("utf-8"), error.key, number) or [number]
         raise _DuplicateKey(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from agentbench.core.errors import InputError, RecordError
-from agentbench.core.reasons import REPEATED_ON_RESUME, Outcome, Reason
+from agentbench.core.reasons import REPEATED_ON_RESUME, Gate, Outcome, Reason
 from agentbench.core.text import shell_quoted
 from agentbench.policy.prices import money
 from agentbench.record.attempt_folder import EVENTS, MANIFEST
@@ -34,6 +35,7 @@ MAX_FAILING_TESTS = 20
 MAX_ATTEMPTS = 500
 LABEL_WIDTH = 13
 NEEDS_REVIEW = "needs review"
+_NOT_RUN = re.compile(r"\bnot run: (G[1-4]) (failed|undecided)\b")
 EVALUATION_ERROR = "evaluation_error"
 REVIEW_EVENTS = frozenset(
     {
@@ -146,7 +148,7 @@ def attempt_card(record: AttemptRecord, run: Run) -> str:
         ("signature", run.signature),
     )
     lines += _labelled(*(("review", reason) for reason in review_lines(record, folder)))
-    gates = [(GATE_NAMES[gate], result.outcome, plain(result.why)) for gate, result in sorted(record.gates.items())]
+    gates = [(GATE_NAMES[gate], result.outcome, _in_words(result.why)) for gate, result in sorted(record.gates.items())]
     lines += ["", "gates", *columns(gates, "  ")]
     lines += from_trace.lines()
     if record.checks:
@@ -247,7 +249,7 @@ def _check(check: CheckRecord, from_trace: Evidence) -> list[str]:
     kind = "mandatory" if check.mandatory else "diagnostic"
     exit_code = "no exit code" if check.exit_code is None else f"exit {check.exit_code}"
     time = f"{seconds(check.duration_sec)}, limit {check.ceiling_sec:g} s"
-    why = f": {plain(check.why)}" if check.why else ""
+    why = f": {_in_words(check.why)}" if check.why else ""
     decoys = (
         "" if check.decoy_coverage is None else f" with decoys for {check.decoys} of {check.f2p_total} fail-to-pass"
     )
@@ -261,6 +263,11 @@ def _check(check: CheckRecord, from_trace: Evidence) -> list[str]:
     if len(check.failing_tests) > MAX_FAILING_TESTS:
         lines.append(f"    and {len(check.failing_tests) - MAX_FAILING_TESTS} more")
     return lines
+
+
+def _in_words(why: str) -> str:
+    """Return an explanation with the gate that kept a check from running in words. Records have its number."""
+    return _NOT_RUN.sub(lambda found: f'not run: gate "{GATE_NAMES[Gate(found[1])]}" {found[2]}', plain(why))
 
 
 def _attributes(tag: Tag, unit: str) -> str:
