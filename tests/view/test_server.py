@@ -15,6 +15,7 @@ import pytest
 from agentbench.acceptance.mutation.audit import Audit
 from agentbench.acceptance.validation import TaskValidation
 from agentbench.contract.load import load_task
+from agentbench.contract.templates import NewTask, new_task
 from agentbench.core.errors import InputError
 from agentbench.execution.operator import read_answer
 from agentbench.execution.task_results import keep_result
@@ -27,6 +28,7 @@ from agentbench.view.explorer import Explorer
 from agentbench.view.index import Entry, RunIndex
 from agentbench.view.roots import Roots
 from agentbench.view.scenario import replace_scorers
+from agentbench.view.suites import suites_json
 from tests.record.samples import whole_run
 from tests.reports.large import large_run
 from tests.view.conftest import Served, serve, write_runs, write_suite
@@ -179,13 +181,25 @@ def test_query_is_bounded_in_time_memory_and_rows() -> None:
 def test_attempts_of_a_run_are_replaced_with_what_the_run_shares(tmp_path: Path) -> None:
     explorer = Explorer()
     rows = read_rows(write_runs(tmp_path) / "b").finals
-    shared = "select run, suite, count(*) from attempts group by all"
-    explorer.put("k", tmp_path / "b", {"suite": "old"}, rows)
+    shared = "select run, started_at, count(*) from attempts group by all"
+    explorer.put("k", tmp_path / "b", {"created_at": "old"}, rows)
     assert explorer.ask(shared).rows == (("b", "old", 6),)
-    explorer.put("k", tmp_path / "b", {"suite": "new"}, rows[:2])
+    explorer.put("k", tmp_path / "b", {"created_at": "new"}, rows[:2])
     assert explorer.ask(shared).rows == (("b", "new", 2),)
     explorer.remove("k")
     assert explorer.ask(shared).rows == ()
+    explorer.close()
+
+
+def test_suites_count_their_tasks_of_a_run_of_several_suites(tmp_path: Path) -> None:
+    records = [sample("one", suite="a-dev"), sample("two", "fail", suite="a-dev"), sample("three", suite="b-dev")]
+    run = write_run(tmp_path / "both", records)
+    explorer = Explorer()
+    explorer.put("k", run, {"suite": "a-dev+b-dev"}, read_rows(run).finals)
+    for name in ("a-dev", "b-dev"):
+        new_task(tmp_path / "tasks" / name / "one", NewTask())
+    listed = suites_json(tmp_path / "tasks", explorer)["suites"]
+    assert {suite["name"]: suite["attempted"] for suite in listed} == {"a-dev": 2, "b-dev": 1, "demo": 0}
     explorer.close()
 
 

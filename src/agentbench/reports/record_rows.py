@@ -29,6 +29,7 @@ class Row(NamedTuple):
     """One attempt."""
 
     attempt_id: str
+    suite: str
     task: str
     repeat: int
     variant: str
@@ -161,6 +162,7 @@ _COSTS = dict.fromkeys(Cost._fields, _REAL) | {
 }
 _FIELDS = {
     "attempt_id": _TEXT,
+    "suite": _TEXT,
     "task_id": _TEXT,
     "repeat": core_schema.int_schema(ge=1, le=2**63),
     "variant": _TEXT,
@@ -277,7 +279,7 @@ def _rows(file: BinaryIO, path: Path, seals: SealCheck) -> Records:
 def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length: int) -> Row:
     """Flatten a validated record. Text shared by many rows is stored once."""
     (
-        attempt_id, task, repeat, variant, agent, model, status, (passed, reason), cause, attribution, badge, needs_review,
+        attempt_id, suite, task, repeat, variant, agent, model, status, (passed, reason), cause, attribution, badge, needs_review,
         contract, digest, acceptance, env, config, harness, observability, commands, safety, seed, duration, score, mean_score, gates, progress,
         checks, coverage, ending, (timeout, tool_timeout), workspace, judge, usage, cost, tags, task_dir,
     ) = _select(value)  # fmt: skip
@@ -288,7 +290,7 @@ def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length
     return _new(
         Row,
         (
-            attempt_id, intern(task, task), repeat, intern(variant, variant), intern(agent, agent), model, status, passed, reason, cause,
+            attempt_id, intern(suite, suite), intern(task, task), repeat, intern(variant, variant), intern(agent, agent), model, status, passed, reason, cause,
             attribution, badge, needs_review, intern(contract, contract), intern(digest, digest), intern(acceptance, acceptance),
             env and intern(env, env), config and intern(config, config), intern(harness, harness), observability, commands, safety, seed, duration, score,
             mean_score, gates, progress, max(assurances, key=_WEAKNESS.__getitem__) if assurances else None, coverage, ending, timeout, tool_timeout,

@@ -39,13 +39,12 @@ EXPORTS = {"csv": "text/csv", "json": "application/json", "parquet": "applicatio
 _RUN_COLUMNS = {
     "run_key": "VARCHAR",
     "run": "VARCHAR",
-    "suite": "VARCHAR",
     "started_at": "VARCHAR",
     "retry_of": "VARCHAR",
     "altered": "VARCHAR",
 }
 _OWN_COLUMNS = {
-    "attempt_id": "VARCHAR", "task": "VARCHAR",
+    "attempt_id": "VARCHAR", "suite": "VARCHAR", "task": "VARCHAR",
     "repeat": "INTEGER", "variant": "VARCHAR", "agent": "VARCHAR", "model": "VARCHAR", "status": "VARCHAR", "passed": "BOOLEAN",
     "counted": "BOOLEAN", "reason": "VARCHAR", "invalid_cause": "VARCHAR", "attribution": "VARCHAR", "badge": "VARCHAR",
     "needs_review": "BOOLEAN", "scorers": "VARCHAR", "judge": "VARCHAR", "g1": "VARCHAR", "g2": "VARCHAR", "g3": "VARCHAR", "g4": "VARCHAR",
@@ -108,14 +107,14 @@ class Explorer:
         """Replace the attempts of one run. `altered`: what was altered first in its records."""
         name = os.fsencode(path.name).decode(errors="replace")
         shared = (
-            key, name, _text(meta.get("suite")), _text(meta.get("created_at")), retry_of(meta), altered or None,
+            key, name, _text(meta.get("created_at")), retry_of(meta), altered or None,
         )  # fmt: skip
         with self._writing:
             run_id = self._ids.setdefault(key, len(self._ids))
             if self._runs.get(run_id) != shared:
                 self._runs[run_id] = shared
                 self._connection.execute("DELETE FROM runs WHERE run_id = ?", [run_id])
-                self._connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", [run_id, *shared])
+                self._connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", [run_id, *shared])
             self._waiting[key] = [(run_id, *_values(row)) for row in rows]
             if sum(map(len, self._waiting.values())) >= BATCH_ROWS:
                 self._write()
@@ -222,7 +221,7 @@ def _values(row: Row) -> tuple[object, ...]:
     """Return the values of one attempt, in the order of its own columns."""
     usage, cost = row.usage, row.cost
     return (
-        row.attempt_id, row.task,
+        row.attempt_id, row.suite, row.task,
         min(row.repeat, 2**31 - 1), row.variant, row.agent, row.model, str(row.status), row.passed,
         row.cause is None, _text(row.reason), _text(row.cause), row.attribution, row.badge,
         row.needs_review, row.workspace_verdict, row.judge, *(str(gate) for gate in row.gates),
