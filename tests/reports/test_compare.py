@@ -87,6 +87,31 @@ def test_plot_is_drawn_with_every_method(results: Path, tmp_path: Path) -> None:
     assert sum(circle.get("class") == "point best" for circle in circles) == 2
 
 
+def test_rates_of_unequal_repeats_fit_pairwise_and_paired_differences(tmp_path: Path) -> None:
+    file = tmp_path / "uneven.csv"
+    outcomes = {"uneven": {"x": "110", "y": "1", "z": "00"}, "even": {"x": "11", "y": "11", "z": "11"}}
+    lines = [
+        f"{task},{method},{repeat},{'pass' if outcome == '1' else 'fail'}"
+        for method, tasks in outcomes.items()
+        for task, ended in tasks.items()
+        for repeat, outcome in enumerate(ended, 1)
+    ]
+    file.write_text("\n".join(["task,method,repeat,outcome", *lines]) + "\n")
+    data = json.loads(invoke(file, "--json").output)
+    even, uneven = (method["rate"] for method in data["methods"])
+    (pair,) = data["pairs"]
+    paired = ["paired", "--run-a", f"{file}#even", "--run-b", f"{file}#uneven", "--format", "json"]
+    share = json.loads(CliRunner().invoke(command, paired).output)["comparisons"]["contract"]["share_b"]
+    assert uneven["share"] == pytest.approx(5 / 9) == pytest.approx(share)
+    assert (uneven["count"], uneven["total"]) == (3, 6)
+    assert uneven["share"] - even["share"] == pytest.approx(pair["difference"])
+    assert uneven["interval"]["low"] < 5 / 9 < uneven["interval"]["high"]
+    text = invoke(file).output
+    assert "| `uneven` | 55.6% |" in text
+    assert "3 of 6" in text
+    assert "Rates are means over tasks" in text
+
+
 def test_runs_with_one_name_are_told_apart(tmp_path: Path) -> None:
     runs = [
         run_dir(tmp_path / name, [record(f"t{n}", kind, variant="agent", cost=Cost(total=1.0)) for n in range(4)])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.statistics.distributions import normal_quantile, t_quantile
-from agentbench.statistics.intervals import clustered_wilson, mean_interval, newcombe_paired, wilson
+from agentbench.statistics.intervals import clustered_wilson, mean_interval, newcombe_paired, task_mean_wilson, wilson
 
 pytestmark = pytest.mark.component
 
@@ -132,3 +132,23 @@ def test_mean_interval_needs_variance() -> None:
     interval = mean_interval([0.1, 0.2, 0.3])
     assert interval is not None
     assert (interval.low, interval.high) == pytest.approx((0.2 - 4.3027 * 0.1 / 3**0.5, 0.4484), abs=1e-4)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=20))
+def test_task_mean_interval_of_equal_repeats_is_the_clustered_one(passed: list[int]) -> None:
+    clusters = [(count, 3) for count in passed]
+    assert task_mean_wilson(clusters) == clustered_wilson(clusters)
+
+
+@given(st.lists(st.integers(1, 5).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total))), min_size=1))
+def test_task_mean_interval_contains_the_mean_of_task_rates(clusters: list[tuple[int, int]]) -> None:
+    interval = task_mean_wilson(clusters)
+    assert interval is not None
+    mean = sum(passed / total for passed, total in clusters) / len(clusters)
+    assert interval.low - 1e-9 <= mean <= interval.high + 1e-9
+
+
+def test_task_mean_interval_gives_each_task_the_same_weight() -> None:
+    repeated = task_mean_wilson([(10, 10), (1, 1), (0, 1), (0, 1)])
+    assert repeated is not None
+    assert (repeated.low + repeated.high) / 2 == pytest.approx(0.5)

@@ -24,7 +24,7 @@ from agentbench.statistics.comparability import (
 from agentbench.statistics.intervals import ALPHA
 from agentbench.statistics.multiple import best_set, bradley_terry, front, holm
 from agentbench.statistics.paired import Comparison, compare, pair
-from agentbench.statistics.rates import Proportion, endpoint
+from agentbench.statistics.rates import TaskRate, task_rate
 from agentbench.statistics.trials import Rate, Trial
 
 MIN_METHODS = 2
@@ -38,13 +38,13 @@ class MethodLine:
     side: Side
     name: str
     """The name of the side, made unique."""
-    proportion: Proportion
+    rate: TaskRate
     cost: float | None
     """Mean cost of an attempt over the common tasks; None if unknown or in other units than the others."""
 
     @property
     def share(self) -> float:
-        return self.proportion.share or 0.0
+        return self.rate.share or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def compare_methods(
     }
     unit = _common_unit(sides)
     lines = [
-        MethodLine(side, name, endpoint(trials[name], rate), _mean_cost(trials[name]) if unit else None)
+        MethodLine(side, name, task_rate(trials[name], rate), _mean_cost(trials[name]) if unit else None)
         for side, name in zip(sides, names, strict=True)
     ]
     lines.sort(key=lambda line: (-line.share, line.name))

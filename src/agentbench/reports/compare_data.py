@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from agentbench.core.canonical import Json
 from agentbench.reports.compare import CompareReport, decision
 from agentbench.reports.escape import csv_text
-from agentbench.reports.json_parts import interval_json, proportion_json, seals_json
+from agentbench.reports.json_parts import interval_json, seals_json, task_rate_json
 from agentbench.statistics.intervals import ALPHA
 
 
@@ -46,7 +46,7 @@ def _method_json(report: CompareReport, index: int) -> dict[str, Json]:
     return {
         "name": line.name,
         "origin": line.side.origin,
-        "rate": proportion_json(line.proportion),
+        "rate": task_rate_json(line.rate),
         "cost_per_attempt": line.cost,
         "strength": report.strengths[index] if report.strengths else None,
         **(seals_json(line.side.run) if line.side.run else {}),
@@ -57,15 +57,15 @@ def as_csv(report: CompareReport) -> str:
     """Return one row per method."""
     rows: list[Mapping[str, str | float | int | None]] = []
     for index, line in enumerate(report.methods):
-        interval = line.proportion.interval
+        interval = line.rate.interval
         rows.append(
             {
                 "method": line.name,
-                "rate": line.proportion.share,
+                "rate": line.rate.share,
                 "low": interval.low if interval else None,
                 "high": interval.high if interval else None,
-                "passed": line.proportion.count,
-                "attempts": line.proportion.total,
+                "passed": line.rate.passed,
+                "attempts": line.rate.attempts,
                 "cost_per_attempt": line.cost,
                 "best_set": int(index in report.best),
                 "front": int(index in report.front),

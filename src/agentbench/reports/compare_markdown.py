@@ -36,12 +36,11 @@ def _leaderboard(report: CompareReport) -> list[str]:
     head += ["strength"] if report.strengths else []
     rows = []
     for index, line in enumerate(report.methods):
-        proportion = line.proportion
         cells = [
             code(line.name),
-            percent(proportion.share),
-            share_interval(proportion.interval),
-            f"{proportion.count} of {proportion.total}",
+            percent(line.rate.share),
+            share_interval(line.rate.interval),
+            f"{line.rate.passed} of {line.rate.attempts}",
             "unknown" if line.cost is None else amount(line.cost),
             "yes" if index in report.best else "",
         ]
@@ -51,6 +50,8 @@ def _leaderboard(report: CompareReport) -> list[str]:
 
 def _explanation(report: CompareReport) -> str:
     text = "The best set has every method that no other method beats significantly."
+    if any(line.rate.differs_from_attempts for line in report.methods):
+        text = f"Rates are means over tasks: every task has the same weight, however many attempts it has. {text}"
     if report.strengths:
         text += (
             " Strengths are of a Bradley-Terry model over tasks that only one of two methods passed: a method beats another"

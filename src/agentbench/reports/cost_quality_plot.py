@@ -73,7 +73,7 @@ def _axes(report: CompareReport, scale: _Scale) -> list[str]:
 
 def _point(line: MethodLine, scale: _Scale, *, best: bool) -> list[str]:
     x, y = scale.x(_cost(line)), scale.y(line.share)
-    interval = line.proportion.interval
+    interval = line.rate.interval
     label = escape(f"{line.name} {percent(line.share)}")
     parts = []
     if interval:

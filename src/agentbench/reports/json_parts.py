@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentbench.core.canonical import Json
 from agentbench.reports.sources import Run
 from agentbench.statistics.intervals import Interval
-from agentbench.statistics.rates import Proportion
+from agentbench.statistics.rates import Proportion, TaskRate
 
 
 def seals_json(run: Run) -> dict[str, Json]:
@@ -25,6 +25,11 @@ def proportion_json(proportion: Proportion) -> dict[str, Json]:
         "share": proportion.share,
         "interval": interval_json(proportion.interval),
     }
+
+
+def task_rate_json(rate: TaskRate) -> dict[str, Json]:
+    """Return a rate that is the mean over tasks. `count` and `total` are attempts."""
+    return {"count": rate.passed, "total": rate.attempts, "share": rate.share, "interval": interval_json(rate.interval)}
 
 
 def interval_json(interval: Interval | None) -> dict[str, Json] | None:

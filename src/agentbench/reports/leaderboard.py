@@ -22,7 +22,7 @@ from agentbench.reports.sources import Side, open_side
 from agentbench.signing.run_signature import SignatureCheck, verify_signature
 from agentbench.signing.statement import Predicate
 from agentbench.signing.trust import Trust
-from agentbench.statistics.rates import endpoint
+from agentbench.statistics.rates import task_rate
 from agentbench.statistics.trials import Rate
 
 HEAD = ("rank", "method", "rate", "95% CI", "passed", "cost per attempt", "signed by", "harness", "run")
@@ -186,7 +186,7 @@ def _difference(run: Accepted, reference: Accepted) -> str:
 
 
 def _single(side: Side, rate: Rate) -> MethodLine:
-    return MethodLine(side, plain(side.name, 60), endpoint(side.trials, rate), None)
+    return MethodLine(side, plain(side.name, 60), task_rate(side.trials, rate), None)
 
 
 # --- rendering --------------------------------------------------------------------------------------------------------
@@ -194,14 +194,14 @@ def _single(side: Side, rate: Rate) -> MethodLine:
 
 def cells(entry: Entry) -> tuple[str, ...]:
     """Return the cells of one line, in the order of `HEAD`, as plain text."""
-    proportion = entry.line.proportion
+    rate = entry.line.rate
     run = entry.accepted.side.run
     return (
         str(entry.rank),
         entry.line.name,
-        percent(proportion.share),
-        share_interval(proportion.interval),
-        f"{proportion.count} of {proportion.total}",
+        percent(rate.share),
+        share_interval(rate.interval),
+        f"{rate.passed} of {rate.attempts}",
         "unknown" if entry.line.cost is None else amount(entry.line.cost),
         entry.accepted.signer,
         entry.accepted.predicate.harness_version,
@@ -235,6 +235,8 @@ def explanation(board: Leaderboard) -> str:
     text = (
         f"Every run was verified, signed by a trusted key, and made with the same contracts of {plural(tasks, 'task')}."
     )
+    if any(entry.line.rate.differs_from_attempts for entry in board.entries):
+        text += " Rates are means over tasks: every task has the same weight, however many attempts it has."
     left_out = board.comparison.left_out if board.comparison else ()
     if left_out:
         text += f" {plural(len(left_out), 'task')} without a counted attempt from every method left out."
@@ -244,16 +246,16 @@ def explanation(board: Leaderboard) -> str:
 def as_csv(board: Leaderboard) -> str:
     rows: list[Mapping[str, str | float | int | None]] = []
     for entry in board.entries:
-        proportion = entry.line.proportion
+        rate = entry.line.rate
         rows.append(
             {
                 "rank": entry.rank,
                 "method": entry.line.name,
-                "rate": proportion.share,
-                "low": proportion.interval.low if proportion.interval else None,
-                "high": proportion.interval.high if proportion.interval else None,
-                "passed": proportion.count,
-                "attempts": proportion.total,
+                "rate": rate.share,
+                "low": rate.interval.low if rate.interval else None,
+                "high": rate.interval.high if rate.interval else None,
+                "passed": rate.passed,
+                "attempts": rate.attempts,
                 "cost_per_attempt": entry.line.cost,
                 "signed_by": entry.accepted.signer,
                 "origin": entry.accepted.side.origin,
@@ -272,10 +274,10 @@ def as_json(board: Leaderboard) -> dict[str, Json]:
             {
                 "rank": entry.rank,
                 "method": entry.line.name,
-                "share": entry.line.proportion.share,
-                "interval": interval_json(entry.line.proportion.interval),
-                "passed": entry.line.proportion.count,
-                "attempts": entry.line.proportion.total,
+                "share": entry.line.rate.share,
+                "interval": interval_json(entry.line.rate.interval),
+                "passed": entry.line.rate.passed,
+                "attempts": entry.line.rate.attempts,
                 "cost_per_attempt": entry.line.cost,
                 "signed_by": entry.accepted.signer,
                 "signed_at": entry.accepted.predicate.signed_at,

@@ -53,15 +53,41 @@ def clustered_wilson(clusters: Sequence[tuple[int, int]], confidence: float = CO
         return None
     if trials == len(counted):
         return Interval(*wilson(successes, trials, confidence), confidence, "Wilson")
-    share, tasks = successes / trials, len(counted)
-    squares = sum((passed - share * total) ** 2 for passed, total in counted)
+    return _effective_wilson(counted, trials, float(trials), confidence)
+
+
+def task_mean_wilson(clusters: Sequence[tuple[int, int]], confidence: float = CONFIDENCE) -> Interval | None:
+    """Wilson's interval for the mean of per-task rates, given (successes, trials) per task.
+
+    Each task has the same weight, however many trials it has. Where all tasks have the same number of trials, this is
+    `clustered_wilson`.
+    """
+    counted = [(passed, total) for passed, total in clusters if total]
+    if len({total for _, total in counted}) < 2:
+        return clustered_wilson(counted, confidence)
+    means = [(passed / total, 1) for passed, total in counted]
+    trials = sum(total for _, total in counted)
+    independent = len(counted) ** 2 / math.fsum(1 / total for _, total in counted)
+    return _effective_wilson(means, trials, independent, confidence)
+
+
+def _effective_wilson(
+    clusters: Sequence[tuple[float, int]], trials: int, independent: float, confidence: float
+) -> Interval:
+    """Wilson's interval with the effective sample size of clusters (sum of values, weight).
+
+    `trials`: number of trials in all clusters. `independent`: sample size if they were independent, the upper limit.
+    """
+    tasks, weight = len(clusters), sum(total for _, total in clusters)
+    share = math.fsum(passed for passed, _ in clusters) / weight
+    squares = math.fsum((passed - share * total) ** 2 for passed, total in clusters)
     effective = float(tasks)
     if squares > 0 and tasks > 1:
-        variance = tasks / (tasks - 1) * squares / trials**2
+        variance = tasks / (tasks - 1) * squares / weight**2
         # The variance is itself uncertain when estimated from few tasks; this is the correction of Korn and Graubard
         # (1998).
         correction = (t_quantile(confidence, trials - 1) / t_quantile(confidence, tasks - 1)) ** 2
-        effective = min(float(trials), max(1.0, correction * share * (1 - share) / variance))
+        effective = min(independent, max(1.0, correction * share * (1 - share) / variance))
     return Interval(*wilson(share * effective, effective, confidence), confidence, "Wilson, clustered by task")
 
 

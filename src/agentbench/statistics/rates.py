@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import InvalidCause, RunStatus
-from agentbench.statistics.intervals import CONFIDENCE, Interval, clustered_wilson
+from agentbench.statistics.intervals import CONFIDENCE, Interval, clustered_wilson, task_mean_wilson
 from agentbench.statistics.trials import Rate, Trial
 
 K = TypeVar("K", bound=Hashable)
@@ -27,6 +28,21 @@ class Proportion:
     @property
     def share(self) -> float | None:
         return self.count / self.total if self.total else None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRate:
+    """The mean of per-task rates: each task has the same weight, however many attempts it has."""
+
+    share: float | None
+    interval: Interval | None
+    passed: int
+    attempts: int
+
+    @property
+    def differs_from_attempts(self) -> bool:
+        """Return whether the share is another number than passed attempts over attempts."""
+        return self.share is not None and not math.isclose(self.share, self.passed / self.attempts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,23 @@ def rates(trials: Sequence[Trial], confidence: float = CONFIDENCE) -> Rates:
 def endpoint(trials: Sequence[Trial], rate: Rate, confidence: float = CONFIDENCE) -> Proportion:
     """Compute one rate over the trials it counts."""
     return Tally(trials).proportion(lambda trial: trial.value(rate), confidence)
+
+
+def task_rate(trials: Sequence[Trial], rate: Rate, confidence: float = CONFIDENCE) -> TaskRate:
+    """Compute the mean over tasks of each task's rate, over the trials that it counts."""
+    tasks: dict[str, list[int]] = {}
+    for trial in trials:
+        value = trial.value(rate)
+        if value is not None:
+            tasks.setdefault(trial.task, []).append(value)
+    clusters = [(sum(values), len(values)) for values in tasks.values()]
+    passed, attempts = sum(passed for passed, _ in clusters), sum(total for _, total in clusters)
+    if not clusters:
+        return TaskRate(None, None, 0, 0)
+    # With equal numbers of attempts exactly the share of attempts, without rounding twice.
+    equal = len({total for _, total in clusters}) == 1
+    share = passed / attempts if equal else math.fsum(passed / total for passed, total in clusters) / len(clusters)
+    return TaskRate(share, task_mean_wilson(clusters, confidence), passed, attempts)
 
 
 class Tally:
