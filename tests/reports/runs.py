@@ -139,6 +139,15 @@ def run_dir(folder: Path, records: Sequence[AttemptRecord], *, suite: str = "dem
     return folder
 
 
+def write_planned_run(folder: Path, tasks: Sequence[str], records: Sequence[AttemptRecord]) -> Path:
+    """Write a run that was started for one attempt at each task, with a second variant in its study."""
+    run = run_dir(folder, records)
+    meta = json.loads((run / "run.json").read_text())
+    order = [[task, variant, 1] for task in tasks for variant in ("baseline", "other")]
+    (run / "run.json").write_text(json.dumps({**meta, "variant": "baseline", "order": order}))
+    return run
+
+
 def seal_run(folder: Path) -> None:
     """Write the chain of a closed run that sealed its records as they are."""
     lines = (folder / "attempts.jsonl").read_bytes().splitlines()

@@ -9,9 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from agentbench.cli.main import root
+from agentbench.cli.output import print_result
 from agentbench.core.reasons import TerminationCode
+from agentbench.execution.study import StudyResult
 from agentbench.record.schema import AttemptRecord, TerminationRecord
-from tests.reports.runs import record, run_dir
+from tests.reports.runs import record, run_dir, write_planned_run
 
 pytestmark = pytest.mark.synthetic
 TASKS = [f"t{number}" for number in range(6)]
@@ -31,12 +33,7 @@ def cut_off(task: str, code: TerminationCode) -> AttemptRecord:
 
 
 def planned(folder: Path, records: list[AttemptRecord]) -> Path:
-    """Write a run that was started for one attempt at each task."""
-    run = run_dir(folder, records)
-    meta = json.loads((run / "run.json").read_text())
-    order = [[task, variant, 1] for task in TASKS for variant in ("baseline", "other")]
-    (run / "run.json").write_text(json.dumps({**meta, "variant": "baseline", "order": order}))
-    return run
+    return write_planned_run(folder, TASKS, records)
 
 
 @pytest.fixture
@@ -62,6 +59,17 @@ def test_show_and_summary_say_that_a_run_is_incomplete(incomplete: Path, complet
     assert causes in ab("report", "summary", incomplete, "--format", "csv")
     assert causes in ab("report", "summary", incomplete, "--format", "junit")
     assert "INCOMPLETE" not in ab("report", "summary", complete)
+
+
+def test_list_of_runs_and_json_of_a_run_do_not_call_it_finished(
+    incomplete: Path, complete: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = json.loads(ab("runs", "ls", "--out", incomplete.parent, "--json"))["runs"]
+    assert {run["name"]: run["state"] for run in listed} == {"complete": "finished", "incomplete": "incomplete"}
+    assert "  incomplete  " in ab("runs", "ls", "--out", incomplete.parent)
+    for runs, state in (((complete, incomplete), "incomplete"), ((complete,), "finished")):
+        print_result(StudyResult(runs), as_json=True)
+        assert json.loads(capsys.readouterr().out)["state"] == state
 
 
 def test_comparisons_say_which_run_is_incomplete(incomplete: Path, complete: Path) -> None:

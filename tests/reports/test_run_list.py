@@ -30,7 +30,7 @@ def test_counts_follow_the_contract_rate(runs: Path) -> None:
     assert entry.bytes > 0
 
 
-def test_state_tells_a_running_run_from_an_interrupted_one(tmp_path: Path) -> None:
+def test_state_tells_running_interrupted_and_incomplete_runs_apart(tmp_path: Path) -> None:
     meta: dict[str, Json] = {"order": [["one", "noop", 1], ["one", "other", 1], ["two", "noop", 1]]}
     run = RunDirectory.create(tmp_path, suite="tiny", variant="noop", model=None, meta=meta)
     (entry,) = list_runs(tmp_path)
@@ -42,7 +42,7 @@ def test_state_tells_a_running_run_from_an_interrupted_one(tmp_path: Path) -> No
     assert [entry.state for entry in list_runs(tmp_path)] == ["interrupted"]
     with RunDirectory.open(run.path, writable=True) as resumed:
         resumed.close()
-    assert [entry.state for entry in list_runs(tmp_path)] == ["finished"]
+    assert [entry.state for entry in list_runs(tmp_path)] == ["incomplete"]
 
 
 def test_unreadable_run_does_not_hide_the_others(runs: Path) -> None:

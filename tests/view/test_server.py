@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,7 @@ from agentbench.view.scenario import replace_scorers
 from agentbench.view.suites import suites_json
 from tests.record.samples import whole_run
 from tests.reports.large import large_run
+from tests.reports.runs import record, write_planned_run
 from tests.view.conftest import Served, serve, write_runs, write_suite
 from tests.web.sample import events, sample, write_run
 
@@ -198,7 +200,7 @@ def test_suites_count_their_tasks_of_a_run_of_several_suites(tmp_path: Path) -> 
     explorer.put("k", run, {"suite": "a-dev+b-dev"}, read_rows(run).finals)
     for name in ("a-dev", "b-dev"):
         new_task(tmp_path / "tasks" / name / "one", NewTask())
-    listed = suites_json(tmp_path / "tasks", explorer)["suites"]
+    listed: Any = suites_json(tmp_path / "tasks", explorer)["suites"]
     assert {suite["name"]: suite["attempted"] for suite in listed} == {"a-dev": 2, "b-dev": 1, "demo": 0}
     explorer.close()
 
@@ -362,6 +364,15 @@ def test_broken_runs_are_listed_and_harm_no_other(tmp_path: Path) -> None:
     counts = entries["good"].counts
     assert counts is not None
     assert counts.passed == 1
+
+
+def test_ended_run_with_attempts_without_a_result_is_incomplete(tmp_path: Path) -> None:
+    write_planned_run(tmp_path / "runs" / "cut", ["one", "two"], [record("one")])
+    write_planned_run(tmp_path / "runs" / "whole", ["one"], [record("one")])
+    for served in serve(tmp_path / "runs", tasks_dir=tmp_path):
+        served.get("/api/runs")
+        states = {run["name"]: run["state"] for run in served.get("/api/runs")["runs"]}
+        assert states == {"cut": "incomplete", "whole": "finished"}
 
 
 def test_index_reads_again_only_what_changed(tmp_path: Path) -> None:

@@ -32,8 +32,9 @@ def command() -> None:
 def ls_command(*, out: Path, limit: int | None, as_json: bool) -> None:
     """List runs, newest first, with their state, counts and size.
 
-    A run is finished, interrupted (continue it with `ab run --resume`), running
-    or imported from another tool.
+    A run is finished, incomplete (it ended, and planned attempts have no result),
+    interrupted, running or imported from another tool. `ab run --resume` continues
+    incomplete and interrupted runs.
     """
     from agentbench.reports import run_list
 

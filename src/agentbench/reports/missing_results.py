@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import REPEATED_ON_RESUME
+from agentbench.record.run_state import RunState
 from agentbench.reports.number_format import plural
 from agentbench.reports.record_rows import Row
 
@@ -50,6 +51,11 @@ def missing_results(meta: Mapping[str, Json], rows: Sequence[Row]) -> MissingRes
         ending.replace("_", " ") for key, ending in ended.items() if key in planned and ending in REPEATED_ON_RESUME
     )
     return MissingResults(len(planned), dict(+counts)) if counts.total() else None
+
+
+def listed_state(state: RunState, missing: MissingResults | None) -> RunState:
+    """Return the state of a run as users see it, given the state of its chain: no run with missing results is finished."""
+    return "incomplete" if state == "finished" and missing else state
 
 
 def _stops_early(meta: Mapping[str, Json]) -> bool:

@@ -13,6 +13,7 @@ from agentbench.core.errors import AgentBenchError
 from agentbench.record.find_run import run_directories
 from agentbench.record.run_state import RunState, run_state
 from agentbench.reports.escape import columns, plain
+from agentbench.reports.missing_results import listed_state
 from agentbench.reports.number_format import plural
 from agentbench.reports.record_rows import trial_of
 from agentbench.reports.sources import open_run
@@ -89,7 +90,7 @@ def run_entry(path: Path) -> RunEntry:
     """Read one run; one that cannot be read is an entry that says why."""
     try:
         run = open_run(path)
-        state = run_state(path)
+        state = listed_state(run_state(path), run.missing)
     except AgentBenchError as error:
         return RunEntry(
             path.name, str(path), "", "", "", "", "", None, "unreadable", None, 0, 0, 0, 0, 0, _size(path), problem=error.message

@@ -23,6 +23,7 @@ from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.run_state import run_state
 from agentbench.reports.html.bounded import bounded
+from agentbench.reports.missing_results import listed_state, missing_results
 from agentbench.reports.record_rows import Row, read_rows, trial_of
 from agentbench.statistics.trials import Rate
 from agentbench.view.progress import RunProgress
@@ -322,7 +323,7 @@ class RunIndex:
         try:
             rows, _, superseded_cost, seals = read_rows(entry.path)
             altered = next(map(str, seals.altered()), "")
-            state = _state(entry.path, "")
+            state = _ended_state(entry.path, rows)
             self.on_rows(entry.key, entry.path, entry.meta, rows, altered)
             cap = _resumed_cap(entry)
             problem, counts = entry.problem, count(rows, superseded_cost)
@@ -375,17 +376,29 @@ def _refused(key: str, path: Path, current: Signature, problem: str) -> Entry:
 
 def _described(key: str, path: Path, current: Signature) -> Entry:
     try:
+        meta = _read_meta(path)
+    except InputError as error:
+        return _refused(key, path, current, error.message)
+    shown = {name: bounded(meta.get(name), text=300) for name in SHOWN_META}
+    return Entry(key, path, shown, current, planned=_planned(meta), cap=_cap(meta))
+
+
+def _read_meta(path: Path) -> dict[str, Json]:
+    """
+    Raises:
+        InputError: `run.json` cannot be read, is too large or is not an object.
+    """
+    try:
         with open_regular(path / RUN_JSON) as file:
             text = file.read(MAX_RUN_JSON + 1)
         if len(text) > MAX_RUN_JSON:
-            return _refused(key, path, current, f"{RUN_JSON} is larger than 32 MB")
+            raise InputError(f"{RUN_JSON} is larger than 32 MB")
         meta = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
-        return _refused(key, path, current, f"{RUN_JSON} cannot be read: {type(error).__name__}")
+        raise InputError(f"{RUN_JSON} cannot be read: {type(error).__name__}") from error
     if not isinstance(meta, dict):
-        return _refused(key, path, current, f"{RUN_JSON} is not an object")
-    shown = {name: bounded(meta.get(name), text=300) for name in SHOWN_META}
-    return Entry(key, path, shown, current, planned=_planned(meta), cap=_cap(meta))
+        raise InputError(f"{RUN_JSON} is not an object")
+    return meta
 
 
 def _planned(meta: Mapping[str, Json]) -> int | None:
@@ -415,6 +428,12 @@ def _state(path: Path, fallback: str) -> str:
         return run_state(path)
     except (AgentBenchError, OSError, ValueError):
         return fallback or "unreadable"
+
+
+def _ended_state(path: Path, rows: Sequence[Row]) -> str:
+    """Return the state of a run whose records were read. The plan is not kept in memory; only ended runs need it."""
+    state = run_state(path)
+    return listed_state(state, missing_results(_read_meta(path), rows)) if state == "finished" else state
 
 
 def _age(entry: Entry) -> tuple[str, str]:

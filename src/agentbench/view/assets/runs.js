@@ -1,5 +1,5 @@
 /* Runs: all runs with state, progress and results; two of them can be compared. */
-const STATES = { running: "accent", finished: "none", interrupted: "error", imported: "none", unreadable: "fail", unknown: "none" };
+const STATES = { running: "accent", finished: "none", incomplete: "error", interrupted: "error", imported: "none", unreadable: "fail", unknown: "none" };
 const stateBadge = (state) => badge(STATES[state] || "none", state);
 const when = (text) => (/^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(String(text)) ? String(text).slice(0, 16).replace("T", " ") : safe(text || "–"));
 const about = (seconds) =>
@@ -220,7 +220,7 @@ function runsPage(query, still) {
     "select",
     { class: "field", id: "f-state", "aria-label": "state", onchange: choose("state") },
     h("option", { value: "" }, "all states"),
-    ["running", "finished", "interrupted", "imported", "unreadable"].map((name) => h("option", { value: name, selected: state.state === name }, name)),
+    ["running", "finished", "incomplete", "interrupted", "imported", "unreadable"].map((name) => h("option", { value: name, selected: state.state === name }, name)),
   );
   const head = ["", "method", "result", "state", "progress", "spent", "started"].map((words, i) =>
     h("th", { scope: "col", class: i === 5 ? "r" : null }, words || h("span", { class: "vh" }, "compare")),
