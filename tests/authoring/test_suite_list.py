@@ -24,7 +24,7 @@ def test_suites_are_listed_with_their_state(tmp_path: Path) -> None:
     assert tiny.strata == {"kind": {"bugfix": 1, "docs": 1}}
     assert str(broken / "task.yaml") in tiny.problems[0]
     text = CliRunner().invoke(command, ["ls", "--tasks-dir", str(tmp_path)]).output
-    assert f"tiny: 3 tasks (2 valid, 0 locked, 1 to approve) in {tmp_path / 'tiny'}" in text
+    assert f"tiny: 3 tasks (2 readable, 0 locked, 1 to approve) in {tmp_path / 'tiny'}" in text
     data = json.loads(CliRunner().invoke(command, ["ls", "--tasks-dir", str(tmp_path), "--json"]).output)
     assert [suite["name"] for suite in data["suites"]] == ["demo", "tiny"]
 

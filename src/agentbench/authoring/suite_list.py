@@ -47,13 +47,13 @@ def as_json(entries: Sequence[SuiteEntry]) -> list[dict[str, object]]:
 
 def as_lines(entry: SuiteEntry) -> list[str]:
     """Describe one suite in a few lines."""
-    counts = [f"{entry.valid} valid", f"{entry.locked} locked"]
+    counts = [f"{entry.valid} readable", f"{entry.locked} locked"]
     counts += [f"{entry.to_approve} to approve"] if entry.to_approve else []
     lines = [f"{entry.name}: {entry.tasks} task{'' if entry.tasks == 1 else 's'} ({', '.join(counts)}) in {entry.path}"]
     for name, values in entry.strata.items():
         lines.append(f"    {name}: " + ", ".join(f"{value} {count}" for value, count in values.items()))
     lines += [f"    note: {entry.notice}"] if entry.notice else []
-    lines += [f"    not valid: {problem}" for problem in entry.problems[:5]]
+    lines += [f"    not readable: {problem}" for problem in entry.problems[:5]]
     lines += [f"    and {len(entry.problems) - 5} more problems"] if len(entry.problems) > 5 else []
     return lines
 

@@ -27,8 +27,8 @@ def command() -> None:
 def ls_command(*, tasks_dir: Path, as_json: bool) -> None:
     """List suites with their tasks, strata, and what is left to do.
 
-    Valid means that the files of a task are valid; `ab validate-tasks` runs its baseline and reference. Nothing runs
-    here.
+    Readable means that the files of a task have no problem. Nothing runs here: `ab validate-tasks` runs the baseline
+    and the reference of a task and says whether it is valid.
     """
     from agentbench.authoring import suite_list
     from agentbench.core.text import printable

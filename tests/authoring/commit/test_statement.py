@@ -77,6 +77,17 @@ def test_standard_library_names_are_not_flagged() -> None:
         ("Add support for paths", "feature"),
         ("Refactor parser", "refactor"),
         ("x", "bugfix"),
+        # Subjects of commits in public repositories.
+        ("Drop stale align/valign keys when field_names are renamed", "bugfix"),
+        ("Performance: deprecate and defer import of `TableHandler` (#460)", "refactor"),
+        ("perf: make requirement parsing 3x faster (#1019)", "refactor"),
+        ("Renaming and exports.", "refactor"),
+        ("utils: Move pre defines together", "refactor"),
+        ("Remove pytest, move to src layout (#163)", "bugfix"),
+        ("docs: fix simple typo, argumemts -> arguments", "docs"),
+        ("docs(readme): add API reference for parse()/unparse() kwargs", "docs"),
+        ("feat:  add `PYTHON_DOTENV_DISABLED` flag to disable load_dotenv (fixes #510) (#569)", "feature"),
+        ("fix(parser): allow empty lists", "bugfix"),
     ],
 )
 def test_kind_is_read_from_the_subject(subject: str, kind: str) -> None:

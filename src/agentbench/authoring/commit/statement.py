@@ -149,9 +149,18 @@ def kind_of(message: str) -> str:
     """Guess the kind of change from a commit message; `bugfix` if nothing points elsewhere."""
     subject = message.strip().splitlines()[0].lower() if message.strip() else ""
     for kind, pattern in (
+        # The prefix of a conventional commit, such as `docs(api): fix a typo`, says what the change is.
+        ("bugfix", r"^(bug)?fix\b[^:]*:"),
+        ("refactor", r"^(refactor|perf(ormance)?|style)\b[^:]*:"),
+        ("docs", r"^docs?\b[^:]*:"),
+        ("feature", r"^feat(ure)?\b[^:]*:"),
         ("hardening", r"\b(cve|security|vulnerab\w*|sanitiz\w*|harden\w*)\b"),
         ("bugfix", r"\b(fix\w*|bug\w*|crash\w*|regression|incorrect\w*|wrong\w*|broken|error\w*|handle)\b"),
-        ("refactor", r"\b(refactor\w*|clean ?up|simplif\w*|rename\w*|move\w*)\b"),
+        # These verbs say what the change does only at the start: "when fields are renamed" describes a problem.
+        (
+            "refactor",
+            r"\b(refactor\w*|restructur\w*|clean ?up)\b|^([\w./ -]+: )?(simplif\w*|renam\w*|mov(e|es|ed|ing))\b",
+        ),
         ("migration", r"\b(migrat\w*|port\w* to|drop\w* support|python ?3)\b"),
         ("dependency", r"\b(bump\w*|upgrade\w*|dependenc\w*|pin\w*)\b"),
         ("feature", r"\b(add\w*|feat\w*|support\w*|implement\w*|allow\w*|introduc\w*|new)\b"),
