@@ -130,6 +130,9 @@ def plan_command(folder: Path, *, as_json: bool) -> None:
     click.echo(f"Projected cost (a model, not spending): {projection.total:.4g} of the budget of {total:g}")
     if projection.total > total:
         click.echo("warning: the projected cost exceeds the total budget, which would stop the pilot", err=True)
+    if not criterion.met:
+        limit = "Stage full cannot start with this plan: plan again after editing pilot.yaml (tasks, `stages`, `power`)"
+        click.echo(f"{limit}, or freeze it for the stages before.")
     click.echo(f"Next: ab pilot freeze {shell_quoted(folder)}")
 
 

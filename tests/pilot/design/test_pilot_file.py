@@ -74,6 +74,17 @@ def test_efficacy_needs_two_methods_and_keys_of_its_rule(tmp_path: Path) -> None
     ]
 
 
+def test_new_pilot_with_unknown_methods_is_refused(tmp_path: Path) -> None:
+    options = NewPilot(("demo",), ("baseline", "nosuch", "gone.yaml"), Path("tasks"))
+    with pytest.raises(ContractError) as caught:
+        new_pilot(tmp_path / "study", options)
+    assert [problem.partition(" not found")[0] for problem in caught.value.problems] == [
+        "variant 'nosuch'",
+        f"variant '{tmp_path / 'study' / 'gone.yaml'}'",
+    ]
+    assert not (tmp_path / "study").exists()
+
+
 def test_new_pilot_is_valid(tmp_path: Path) -> None:
     new_pilot(tmp_path, NewPilot(("demo", "mine"), ("baseline", "scripted", "noop"), tmp_path / "tasks", ("kind",)))
     text = (tmp_path / "pilot.yaml").read_text()

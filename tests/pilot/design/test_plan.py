@@ -125,7 +125,12 @@ def test_stratum_with_one_task_and_empty_stage_are_refused() -> None:
     listed = tasks(3)
     plan = make_plan(listed, METHODS, stages(per_stratum=2, limited=1, full=1), 7)
     assert list(design_problems(listed, plan)) == [
-        "stratum s1 has one task; at least 2 are needed, or use fewer keys in `strata`",
-        "stage limited has no attempts: earlier stages already make all of them; change `stages`",
-        "stage full has no attempts: earlier stages already make all of them; change `stages`",
+        (("strata",), "stratum s1 has one task; at least 2 are needed, or use fewer keys here"),
+        *(
+            (
+                ("stages", stage, "repeats"),
+                f"stage {stage} has no attempts: earlier stages already make all of them; give it more repeats than they have",
+            )
+            for stage in ("limited", "full")
+        ),
     ]

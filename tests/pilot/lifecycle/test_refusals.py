@@ -56,7 +56,11 @@ def test_unbalanced_plan_cannot_be_frozen(ab: Ab, tmp_path: Path) -> None:
         (changed(budgets={"total": 1.0}), "pilot.yaml:24: budgets.total: 1 is less than one attempt may cost"),
         (
             {"suites": [{"name": "tiny", "tasks_dir": "tasks", "tasks": ["one", "two", "three"]}]},
-            "stratum kind=feature has one task",
+            "pilot.yaml:9: strata: stratum kind=feature has one task",
+        ),
+        (
+            changed(stages={"full": {"repeats": 1}}),
+            "pilot.yaml:22: stages.full.repeats: stage full has no attempts",
         ),
         (changed(budgets={"run": 2.0}), "task.yaml: budget.usd: 5 is more than one attempt may cost (budgets.run: 2)"),
         ({"methods": [{"name": "people", "patches": "patches"}]}, "unbalanced: method people has no patch for four"),
@@ -69,6 +73,23 @@ def test_design_that_cannot_be_used_is_not_planned(
     folder = make_pilot(tmp_path / "study", changes)
     refused(ab("pilot", "plan", folder), 2, message)
     assert not (folder / "plan.csv").exists()
+
+
+def test_status_of_a_plan_that_no_longer_fits_asks_for_a_new_one(ab: Ab, tmp_path: Path) -> None:
+    folder = make_pilot(tmp_path / "study")
+    planned = ab("pilot", "plan", folder).stdout
+    assert "Stage full cannot start" not in planned
+    assert ab("pilot", "status", folder).stdout.startswith(f"PLANNED: next: `ab pilot freeze {folder}`")
+    write_pilot(folder, {**PILOT, "methods": PILOT["methods"][1:]})
+    status = ab("pilot", "status", folder).stdout
+    assert status.startswith(f"PLANNED: next: `ab pilot plan {folder}` again: unbalanced: method ")
+
+
+def test_underpowered_plan_says_that_the_full_stage_cannot_start(ab: Ab, tmp_path: Path) -> None:
+    weak = {"rates": [0.4], "effect": 0.2, "correlations": [0.5]}
+    planned = ab("pilot", "plan", make_pilot(tmp_path / "study", changed(power=weak))).stdout
+    assert planned.splitlines()[1].startswith("UNDERPOWERED: ")
+    assert "Stage full cannot start with this plan" in planned
 
 
 @pytest.mark.req("L-01")
@@ -227,7 +248,15 @@ def test_underpowered_full_stage_is_refused_with_the_counts_that_would_do(ab: Ab
         done = ab("pilot", "run", folder, "--workers", "2")
         assert done.code == 0, (stage, done.stdout, done.stderr)
     before = list(records(folder))
-    refused(ab("pilot", "run", folder), 1, "Stage full MAY NOT START", "NOT MET power_supported", "would do")
+    planned = ab("pilot", "status", folder).stdout
+    ran = ab("pilot", "run", folder)
+    refused(ran, 1, "Stage full MAY NOT START", "NOT MET power_supported", "would do")
+    following = "stage full may not start (power_supported): edit pilot.yaml and register it with `ab pilot freeze"
+    report = ab("pilot", "report", folder).stdout
+    for shown in (ran.stdout, planned, ab("pilot", "status", folder).stdout, report.splitlines()[0]):
+        assert following in shown
+        assert "ab pilot run" not in shown
+    assert report.startswith("# BLOCKED: ")
     assert list(records(folder)) == before
     # Fewer assumptions are an amendment, which keeps the attempts and is reported.
     write_pilot(folder, PILOT)

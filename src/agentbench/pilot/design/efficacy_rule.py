@@ -38,5 +38,5 @@ def schedule_problem(pilot: PilotFile, tasks: int) -> str:
         if rule is not None:
             look_schedule(rule, planned_blocks(pilot, tasks))
     except ValueError as error:
-        return f"stopping.efficacy: {error}"
+        return str(error)
     return ""

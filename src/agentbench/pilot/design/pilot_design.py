@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from agentbench.contract.problem import InvalidFileError
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError, InputError
 from agentbench.execution.models import read_prices
@@ -17,7 +18,7 @@ from agentbench.pilot.design.methods import configurations
 from agentbench.pilot.design.pilot_file import PilotFile
 from agentbench.pilot.design.plan import PlanLine, design_problems, make_plan, parse_plan, plan_differences, plan_text
 from agentbench.pilot.design.power_analysis import PowerAnalysis, analyse_power, power_json
-from agentbench.pilot.design.read_pilot import read_pilot
+from agentbench.pilot.design.read_pilot import pilot_document, read_pilot
 from agentbench.pilot.design.sample import Sample, load_sample
 from agentbench.pilot.folder import (
     COST_FIGURE,
@@ -76,10 +77,12 @@ def read_design(folder: Path) -> PilotDesign:
     sample = load_sample(pilot, folder)
     lines = make_plan(sample.planned, pilot.names, pilot.stages, pilot.seed)
     design = PilotDesign(folder, pilot, sample, lines)
+    problems = list(design_problems(sample.planned, lines))
     late = schedule_problem(pilot, len(sample.tasks)) if len(sample.tasks) > 1 else ""
-    problems = (*design_problems(sample.planned, lines), *filter(None, [late]))
+    problems += [(("stopping", "efficacy"), late)] if late else []
     if problems:
-        raise ContractError("the design cannot be used", problems=problems)
+        document = pilot_document(folder)
+        raise InvalidFileError(document.file, [document.problem(path, message) for path, message in problems])
     require_agents([row for row in design.rows(lines) if row.configuration.patch is None])
     return design
 
@@ -113,6 +116,16 @@ def require_not_frozen(folder: Path) -> None:
         raise InputError(f"{folder} is frozen; its plan cannot be written again", remedy=remedy)
 
 
+def require_written_plan(design: PilotDesign) -> None:
+    """Compare `plan.csv` with the plan that `pilot.yaml` gives. Fast: it simulates nothing.
+
+    Raises:
+        ContractError: it differs, also if a method lacks a repeat; lists the differences.
+        InputError: the file is missing.
+    """
+    _refuse_differences(_plan_problems(design))
+
+
 def require_written_plan_files(design: PilotDesign) -> None:
     """Compare the files of the folder with what `pilot.yaml` gives.
 
@@ -120,11 +133,7 @@ def require_written_plan_files(design: PilotDesign) -> None:
         ContractError: a file differs, also if a method lacks a repeat; lists the differences.
         InputError: a file is missing.
     """
-    folder = design.folder
-    text = read_text(folder / PLAN)
-    problems = list(plan_differences(parse_plan(text, str(folder / PLAN)), design.lines, design.pilot.names))
-    if not problems and text != plan_text(design.lines):
-        problems.append(f"{PLAN}: differs from the plan of pilot.yaml in its formatting")
+    folder, problems = design.folder, _plan_problems(design)
     computed = {
         POWER: json_text(power_json(design.power)),
         COST_INPUTS: json_text(inputs_json(design.projection)),
@@ -135,6 +144,19 @@ def require_written_plan_files(design: PilotDesign) -> None:
         for name, wanted in computed.items()
         if read_text(folder / name) != wanted
     ]
+    _refuse_differences(problems)
+
+
+def _plan_problems(design: PilotDesign) -> list[str]:
+    path = design.folder / PLAN
+    text = read_text(path)
+    problems = list(plan_differences(parse_plan(text, str(path)), design.lines, design.pilot.names))
+    if not problems and text != plan_text(design.lines):
+        problems.append(f"{PLAN}: differs from the plan of pilot.yaml in its formatting")
+    return problems
+
+
+def _refuse_differences(problems: Sequence[str]) -> None:
     if problems:
         raise ContractError(
             "the files of the plan do not follow from pilot.yaml",

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 
+from agentbench.contract.problem import KeyProblems
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError
 from agentbench.pilot.design.pilot_file import STAGES, Stages
@@ -159,13 +160,14 @@ def _shown(line: PlanLine) -> str:
     return f"{line.order},{line.stage},{line.task_id},{line.method},{line.repeat}"
 
 
-def design_problems(tasks: Sequence[PlannedTask], lines: Sequence[PlanLine]) -> Iterator[str]:
+def design_problems(tasks: Sequence[PlannedTask], lines: Sequence[PlanLine]) -> KeyProblems:
     """Describe why a design cannot be analysed: strata with one task, stages without attempts."""
     strata = Counter(task.stratum for task in tasks)
     for stratum, number in sorted(strata.items()):
         if number < 2:
-            yield f"stratum {stratum} has one task; at least 2 are needed, or use fewer keys in `strata`"
+            yield ("strata",), f"stratum {stratum} has one task; at least 2 are needed, or use fewer keys here"
     sizes = Counter(line.stage for line in lines)
     for stage in STAGES:
         if not sizes[stage]:
-            yield f"stage {stage} has no attempts: earlier stages already make all of them; change `stages`"
+            message = f"stage {stage} has no attempts: earlier stages already make all of them"
+            yield ("stages", stage, "repeats"), f"{message}; give it more repeats than they have"

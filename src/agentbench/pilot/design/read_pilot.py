@@ -8,7 +8,7 @@ from pathlib import Path
 from agentbench.contract.problem import InvalidFileError, KeyPath, KeyProblems
 from agentbench.contract.schema import Strata
 from agentbench.contract.schema_problems import validate_document
-from agentbench.contract.yaml_document import read_document
+from agentbench.contract.yaml_document import Document, read_document
 from agentbench.pilot.design.pilot_file import STAGES, Budgets, MethodEntry, PilotFile, PowerAssumptions, Stages
 from agentbench.pilot.folder import PILOT_FILE
 
@@ -19,7 +19,7 @@ def read_pilot(folder: Path) -> PilotFile:
     Raises:
         ContractError: it cannot be read, or with every problem and its line.
     """
-    document = read_document(folder / PILOT_FILE, PILOT_FILE if folder == Path() else str(folder / PILOT_FILE))
+    document = pilot_document(folder)
     validated = validate_document(document, PilotFile)
     pilot, problems = validated.model, list(validated.problems)
     if pilot is not None:
@@ -31,6 +31,15 @@ def read_pilot(folder: Path) -> PilotFile:
     if pilot is None or problems:
         raise InvalidFileError(document.file, problems)
     return pilot
+
+
+def pilot_document(folder: Path) -> Document:
+    """Read `pilot.yaml` of a pilot with the lines of its values.
+
+    Raises:
+        ContractError: it cannot be read.
+    """
+    return read_document(folder / PILOT_FILE, PILOT_FILE if folder == Path() else str(folder / PILOT_FILE))
 
 
 def _inconsistencies(pilot: PilotFile) -> KeyProblems:

@@ -11,7 +11,9 @@ from agentbench.contract.json_schema import schema_text
 from agentbench.contract.suite import DEMO
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
-from agentbench.pilot.design.pilot_file import AGENTS, PilotFile
+from agentbench.core.problems import Problems
+from agentbench.pilot.design.methods import load_entry_variant
+from agentbench.pilot.design.pilot_file import AGENTS, MethodEntry, PilotFile
 from agentbench.pilot.folder import PILOT_FILE, is_pilot, write_text
 
 SCHEMA = "pilot.schema.json"
@@ -31,10 +33,11 @@ def new_pilot(folder: Path, options: NewPilot) -> Path:
     """Write `pilot.yaml` into a folder, and return its path.
 
     Raises:
-        InputError: the folder has one already, or cannot be created.
+        InputError: the folder has one already or cannot be created, or a method is unknown.
     """
     if is_pilot(folder):
         raise InputError(f"{folder / PILOT_FILE} exists", remedy="choose another folder")
+    _require_variants(options.methods, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -45,6 +48,18 @@ def new_pilot(folder: Path, options: NewPilot) -> Path:
     write_text(folder / SCHEMA, schema_text(PilotFile))
     write_text(folder / PILOT_FILE, text)
     return folder / PILOT_FILE
+
+
+def _require_variants(names: Sequence[str], folder: Path) -> None:
+    """
+    Raises:
+        InputError: a method is neither an agent nor a variant that can be read; with all of them.
+    """
+    problems = Problems()
+    for name in names:
+        entry = None if name in AGENTS else MethodEntry(variant=name)
+        problems.collect(lambda entry=entry: entry and load_entry_variant(entry, folder))  # type: ignore[misc]
+    problems.raise_all(", nothing was written")
 
 
 def _suite(name: str, tasks_dir: Path, folder: Path) -> str:

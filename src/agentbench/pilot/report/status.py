@@ -8,9 +8,11 @@ from pathlib import Path
 
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
+from agentbench.core.errors import AgentBenchError, ContractError
 from agentbench.core.text import shell_quoted
 from agentbench.pilot.decisions.criteria import Criterion, entry_criteria, exit_criteria
 from agentbench.pilot.decisions.stopping_rules import RuleState
+from agentbench.pilot.design.pilot_design import read_design, require_written_plan
 from agentbench.pilot.design.pilot_file import STAGES
 from agentbench.pilot.folder import PLAN
 from agentbench.pilot.pilot_state import PilotState, is_frozen, read_unchanged_state, require_folder
@@ -33,7 +35,7 @@ class StageStatus:
 class Status:
     folder: Path
     phase: str
-    """`draft`, `planned`, `running`, `stopped` or `complete`."""
+    """`draft`, `planned`, `running`, `blocked`, `stopped` or `complete`."""
     following: str
     """The next step, as a sentence for the user."""
     registration_id: str | None = None
@@ -56,8 +58,17 @@ def pilot_status(folder: Path) -> Status:
     if not is_frozen(folder):
         if not (folder / PLAN).exists():
             return Status(folder, "draft", f"edit pilot.yaml, then `ab pilot plan {shell_quoted(folder)}`")
-        return Status(folder, "planned", f"`ab pilot freeze {shell_quoted(folder)}`; nothing runs before that")
+        return Status(folder, "planned", _before_freeze(folder))
     return frozen_status(read_unchanged_state(folder))
+
+
+def _before_freeze(folder: Path) -> str:
+    try:
+        require_written_plan(read_design(folder))
+    except AgentBenchError as error:
+        why = error.problems[0] if isinstance(error, ContractError) and error.problems else error.message
+        return f"`ab pilot plan {shell_quoted(folder)}` again: {why}"
+    return f"`ab pilot freeze {shell_quoted(folder)}`; nothing runs before that"
 
 
 def frozen_status(state: PilotState) -> Status:
@@ -90,8 +101,29 @@ def _following(state: PilotState) -> tuple[str, str]:
     stage = state.next_stage
     if stage is None:
         return "complete", f"`ab pilot report {shell_quoted(state.folder)}`"
+    refused = _unmet_entry(stage, state)
+    if refused:
+        return "blocked", f"stage {stage} may not start ({', '.join(refused)}): {_remedy(refused, state.folder)}"
     verb = "continue" if state.stage_runs(stage) else "start"
     return "running", f"`ab pilot run {shell_quoted(state.folder)}` to {verb} stage {stage}"
+
+
+def _unmet_entry(stage: str, state: PilotState) -> list[str]:
+    """Return the names of the criteria for which `ab pilot run` would refuse to start a stage now."""
+    entered, facts = state.last("entry", stage), state.facts()
+    screening = stage == STAGES[0] and facts.screen is None
+    if screening or (entered is not None and entered.met):
+        return []
+    return [criterion.name for criterion in entry_criteria(stage, facts) if not criterion.met]
+
+
+def _remedy(refused: Sequence[str], folder: Path) -> str:
+    """Say what can be done so that a stage may start, and how to end the pilot without it."""
+    name = shell_quoted(folder)
+    steps = [f"edit pilot.yaml and register it with `ab pilot freeze {name} --amend --reason …`"]
+    if {"checks_deterministic", "flake_rate"} & set(refused):
+        steps.insert(0, f"remove tasks with `ab pilot remove {name} --task ID …`")
+    return f"{', or '.join(steps)}; or end here: `ab pilot report {name}`"
 
 
 def _stage(name: str, state: PilotState) -> StageStatus:

@@ -51,7 +51,7 @@ CSV_COLUMNS = (
 def headline(report: PilotReport) -> str:
     """Return the result of the primary comparison in one line, or the state of the pilot."""
     primary = next((pair for pair in report.pairs if pair.primary), None)
-    if report.status.phase == "running" or primary is None or primary.comparison is None:
+    if report.status.phase in {"running", "blocked"} or primary is None or primary.comparison is None:
         return f"{report.status.phase.upper()}: {report.status.following}"
     result = sequential_sentence(report) or f"{pair_sentence(primary)}, {_significance(primary, report)}"
     return f"{report.status.phase.upper()}: {result}"

@@ -19,7 +19,7 @@ PAGES.pilots = {
     await refresh();
   },
 };
-const TONES = { complete: "pass", stopped: "fail", running: "accent", next: "accent" };
+const TONES = { complete: "pass", stopped: "fail", blocked: "fail", running: "accent", next: "accent" };
 
 function pilotCard(pilot) {
   if (pilot.problem) return card(safe(pilot.name), safe(pilot.path), h("div", { class: "note" }, safe(pilot.problem)));
