@@ -92,6 +92,11 @@ def test_variant_of_another_tool_has_files_and_environment(tmp_path: Path, agent
         (("--variant", "tokens"), "variant tokens: options.context_tokens: expected a number of tokens, got 'many'"),
         (("--variant", "option"), "variant option: unknown option 'contxt_tokens' of agent 'context_packer'"),
         (("--variant", "provider"), "variant provider: model openaii:x: unknown provider 'openaii'"),
+        (("--variant", "several"), "variant several: unknown option 'x' of agent 'context_packer'"),
+        (("--variant", "several"), "variant several: unknown prompt 'sytem_v1'"),
+        (("--variant", "several"), "variant several: options.context_tokens: expected a number of tokens, got 'many'"),
+        ((), "no agent was named, and the default agent 'llm_v0' needs a model"),
+        (("--agent", "llm_v0"), "error: agent 'llm_v0' needs a model"),
     ],
 )
 def test_bad_names_and_missing_commands_end_before_anything_runs(
@@ -109,6 +114,8 @@ def test_bad_names_and_missing_commands_end_before_anything_runs(
         "prompt": "agent: llm_v0, prompt: sytem_v1, model: {name: 'scripted:script.yaml'}",
         "tokens": "agent: context_packer, options: {context_tokens: many}, model: {name: 'scripted:script.yaml'}",
         "option": "agent: context_packer, options: {contxt_tokens: '9'}, model: {name: 'scripted:script.yaml'}",
+        "several": "agent: context_packer, prompt: sytem_v1, options: {x: '1', context_tokens: many}, "
+        "model: {name: 'scripted:script.yaml'}",
         "provider": "agent: llm_v0, model: {name: 'openaii:x'}",
     }.items():
         (variants / f"{name}.yaml").write_text(f"{{name: {name}, {keys}}}")

@@ -135,8 +135,12 @@ class AgentFactory(Protocol):
     def __call__(self, setup: AgentSetup, /) -> Agent: ...
 
 
-def no_model(name: str) -> InputError:
+def no_model(name: str, *, chosen: bool = True) -> InputError:
+    """Return the error of an agent without a model. `chosen`: somebody named the agent, so it is not the default."""
     remedy = "set one with --model, in the variant file or in pilot.yaml"
+    if not chosen:
+        msg = f"no agent was named, and the default agent '{name}' needs a model"
+        return InputError(msg, remedy="name an agent with --agent or --variant, or set a model with --model")
     return InputError(f"agent '{name}' needs a model", remedy=remedy)
 
 

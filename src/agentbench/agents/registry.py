@@ -15,6 +15,7 @@ from agentbench.agents.cli.profiles import PROFILES
 from agentbench.contract.problem import did_you_mean
 from agentbench.contract.schema import Task
 from agentbench.core.errors import InputError
+from agentbench.core.problems import Problems
 from agentbench.models.protocol import Message, Reply, ToolSpec
 from agentbench.plugins.extensions import Extensions
 from agentbench.plugins.kinds import Kind
@@ -72,15 +73,15 @@ def needs_model(name: str) -> bool:
     return canonical_name(name) in NEED_MODEL
 
 
-def require_agent(name: str, *, has_model: bool) -> None:
-    """Check that an agent exists and has the model it needs.
+def require_agent(name: str, *, has_model: bool, chosen: bool = True) -> None:
+    """Check that an agent exists and has the model it needs. `chosen`: it is not the default.
 
     Raises:
         InputError: it does not.
     """
     _factory(name)
     if not has_model and (name in NEED_MODEL or is_third_party(name)):
-        raise no_model(name)
+        raise no_model(name, chosen=chosen)
 
 
 def require_setup(name: str, setup: AgentSetup) -> None:
@@ -90,18 +91,22 @@ def require_setup(name: str, setup: AgentSetup) -> None:
         InputError: a script, a command, a folder or the task's reference is missing or invalid, or a prompt or an option
             is unknown.
     """
-    name = canonical_name(name)
+    name, problems = canonical_name(name), Problems()
     if name in AGENTS:
         options = OPTIONS.get(name, ())
         for option in setup.options:
             if option not in options:
                 msg = f"unknown option '{option}' of agent '{name}'{did_you_mean(option, options)}"
-                raise InputError(msg, remedy=f"options of '{name}': {', '.join(options) or 'none'}")
+                problems.add(InputError(msg, remedy=f"options of '{name}': {', '.join(options) or 'none'}"))
     if name in {"scripted", "command", "reference"}:
-        AGENTS[name](setup)
+        problems.collect(partial(AGENTS[name], setup))
     elif name in NEED_MODEL:
-        AGENTS[name](replace(setup, model=UnusedModel()))
-    command.agent_mounts(setup)
+        # Each part on its own, so that a bad prompt does not hide a bad option.
+        bare = replace(setup, model=UnusedModel(), prompt=None, options={})
+        problems.collect(partial(AGENTS[name], replace(bare, prompt=setup.prompt)))
+        problems.collect(partial(AGENTS[name], replace(bare, options=setup.options)))
+    problems.collect(partial(command.agent_mounts, setup))
+    problems.raise_all()
 
 
 def require_turns(name: str, turns: int) -> None:

@@ -40,9 +40,10 @@ class Problems:
         try:
             return check()
         except AgentBenchError as error:
-            if not (isinstance(error, ContractError) and error.problems):
-                error.message = place + error.message
-            self.add(error)
+            for each in error.errors if isinstance(error, SeveralProblems) else (error,):
+                if not (isinstance(each, ContractError) and each.problems):
+                    each.message = place + each.message
+                self.add(each)
         return None
 
     def add(self, error: AgentBenchError) -> None:

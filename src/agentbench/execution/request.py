@@ -202,7 +202,8 @@ def require_agents(rows: Sequence[PlanRow]) -> None:
         problems.collect(partial(require_tools, agent, row.task.task), place)
         problems.collect(partial(require_turns, agent, len(row.task.task.turns)), place)
         has_model = row.configuration.value("model") is not None
-        problems.collect(partial(require_agent, agent, has_model=has_model), place)
+        chosen = row.configuration.settings["agent"].origin != "default"
+        problems.collect(partial(require_agent, agent, has_model=has_model, chosen=chosen), place)
         problems.collect(partial(require_setup, agent, agent_setup(row)), place)
     problems.raise_all()
 
