@@ -12,7 +12,9 @@ from click.testing import CliRunner
 
 from agentbench.cli import demo
 from agentbench.cli.output import called_as, print_result
+from agentbench.core.reasons import TerminationCode
 from agentbench.execution.study import StudyResult
+from agentbench.record.schema import TerminationRecord
 from tests.reports.runs import record, run_dir
 
 pytestmark = pytest.mark.component
@@ -38,6 +40,28 @@ def test_run_of_several_methods_ends_with_the_command_that_compares_them(
     assert capsys.readouterr().out.splitlines()[-1] == f"Compare: ab report paired {runs[0]} {runs[1]}"
     print_result(StudyResult(runs[:1]), as_json=False)
     assert "Compare:" not in capsys.readouterr().out
+
+
+def test_run_of_several_methods_has_a_total_for_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = run_dir(tmp_path / "old", [record("a", variant="old"), record("b", "fail", variant="old")])
+    new = run_dir(tmp_path / "new", [record("a", variant="new"), record("b", "harness", variant="new")])
+    print_result(StudyResult((old, new)), as_json=False)
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "old: 1 of 2 attempts passed",
+        "new: 1 of 1 attempts passed, 1 invalid and in no rate",
+    ]
+
+
+def test_command_that_no_attempt_found_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crashed = "the agent's program crashed: exit status 127; last line of stderr: sh: slove: not found"
+    lost = TerminationRecord(code=TerminationCode.AGENT_CRASHED, rationale=crashed)
+    attempts = [record(task, "fail", variant="mine", termination=lost) for task in ("a", "b")]
+    warning = "warning: the command of mine was not found in any attempt (exit status 127); check --agent-command"
+    print_result(StudyResult((run_dir(tmp_path / "lost", attempts),)), as_json=False)
+    assert warning in capsys.readouterr().err
+    some = run_dir(tmp_path / "some", [*attempts, record("c", "fail", variant="mine")])
+    print_result(StudyResult((some,)), as_json=False)
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_demo_with_json_writes_its_steps_to_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,11 +49,19 @@ def stopped(session: Session, why: str) -> AgentExit:
     return AgentExit(TerminationCode.AGENT_STOPPED, why, (session.last_event,) if session.last_event else ())
 
 
+PROGRAM_CRASHED = "the agent's program crashed: "
+
+
+def not_found(rationale: str) -> bool:
+    """Return whether the rationale of a termination says that the agent's command was not found, status 127 of a shell."""
+    return rationale.partition(";")[0] == f"{PROGRAM_CRASHED}exit status 127"
+
+
 def program_exit(session: Session, result: ToolResult) -> AgentExit:
     """Return the exit of an agent that is a program. If it failed, its patch is graded nevertheless."""
     if result.ok:
         return stopped(session, "program exited with status 0")
-    why = f"the agent's program crashed: {_exit_words(result)}"
+    why = f"{PROGRAM_CRASHED}{_exit_words(result)}"
     last = next((line for line in reversed(without_terminal_codes(result.stderr).splitlines()) if line.strip()), "")
     if last:
         why += f"; last line of stderr: {printable(' '.join(last.split()))[:MAX_STDERR_LINE]}"

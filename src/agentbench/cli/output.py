@@ -20,28 +20,38 @@ if TYPE_CHECKING:
 
 
 def print_result(result: StudyResult, *, as_json: bool) -> None:
-    """Print one JSON document, or a total and one line per attempt; for a single attempt only its verdict."""
+    """Print one JSON document, or a total per method and one line per attempt; for a single attempt only its verdict."""
     if as_json:
         _print_json(result)
         return
+    from agentbench.agents.base import not_found
     from agentbench.core.reasons import InvalidCause
     from agentbench.core.text import printable
     from agentbench.record.headline import headline
 
     lines = []
-    passed = outside = 0
+    totals: dict[str, list[int]] = {}
+    commands_found: dict[str, bool] = {}
     for record in result.records():
-        passed += record.result.passed
-        outside += record.invalid_cause not in (None, InvalidCause.SAFETY)
+        total = totals.setdefault(record.variant, [0, 0, 0])
+        total[0] += record.result.passed
+        total[1 if record.invalid_cause in (None, InvalidCause.SAFETY) else 2] += 1
+        found = not not_found(record.termination.rationale)
+        commands_found[record.variant] = commands_found.get(record.variant, False) or found
         label = attempt_label(*record.key)
         lines.append((f"  {label}: ", printable(headline(record))))
     if len(lines) == 1:
         click.echo(lines[0][1])
     else:
-        invalid = f", {outside} invalid and in no rate" if outside else ""
-        click.echo(f"{passed} of {len(lines) - outside} attempts passed{invalid}")
+        for variant, (passed, counted, outside) in totals.items():
+            method = f"{printable(variant)}: " if len(totals) > 1 else ""
+            invalid = f", {outside} invalid and in no rate" if outside else ""
+            click.echo(f"{method}{passed} of {counted} attempts passed{invalid}")
         for label, verdict in lines:
             click.echo(label + verdict)
+    for variant in (variant for variant, found in commands_found.items() if not found):
+        problem = f"warning: the command of {printable(variant)} was not found in any attempt (exit status 127)"
+        click.echo(f"{problem}; check --agent-command or the variant's `command`", err=True)
     if result.stop_reason:
         click.echo(printable(result.stop_reason))
     for path in result.runs:
