@@ -83,8 +83,10 @@ def command(
         _list(opened, as_json=as_json)
         return
     if attempt is None or truth is None or minutes is None:
-        msg = "--attempt, --truth and --minutes are required"
-        raise InputError(msg, remedy="use --list to show attempts that need review")
+        given = {"--attempt": attempt, "--truth": truth, "--minutes": minutes}
+        missing = [name for name, value in given.items() if value is None]
+        remedy = "use --list to show attempts that need review" if attempt is None else "see `ab adjudicate --help`"
+        raise InputError(f"missing: {', '.join(missing)}", remedy=remedy)
     record = _select(opened, attempt)
     if alteration := opened.evidence_alteration(record):
         msg = f"{record.task_id}, repeat {record.repeat} was altered: {alteration}"
