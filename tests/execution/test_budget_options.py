@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbench.cli.fail_on import first_met, parse
+from agentbench.cli.fail_on import conditions_met, parse
 from agentbench.core.errors import InputError
 from agentbench.record.schema import AttemptRecord
 from tests.execution.conftest import Ab
@@ -51,25 +51,27 @@ def test_invalid_fail_on_condition_is_rejected(text: str) -> None:
         parse(text)
 
 
-def test_first_true_condition_is_named(tmp_path: Path) -> None:
+def test_true_conditions_are_named(tmp_path: Path) -> None:
     all_records = records(tmp_path)
     assert all_records
-    assert first_met(parse(f"attempts!={len(all_records)}, attempts=={len(all_records)}"), all_records) == (
+    assert conditions_met(parse(f"attempts!={len(all_records)}, attempts=={len(all_records)}"), all_records) == [
         f"attempts=={len(all_records)} (attempts is {len(all_records)})"
-    )
-    assert first_met(parse("attempts<0, cost>1000000, SANDBOX_ERROR>1000"), all_records) is None
+    ]
+    both = conditions_met(parse("attempts>0, pass_rate>1, invalid<1"), all_records)
+    assert both == [f"attempts>0 (attempts is {len(all_records)})", "invalid<1 (invalid is 0)"]
+    assert conditions_met(parse("attempts<0, cost>1000000, SANDBOX_ERROR>1000"), all_records) == []
 
 
 def test_fail_on_counts_superseded_attempts_in_the_cost_alone() -> None:
     attempts = [record("a", "operator", final=False, attempt_id="old"), record("a", supersedes="old")]
     expected = "cost>0.9 (cost is 1)"
-    assert first_met(parse("attempts>1, invalid>0, pass_rate<1, cost>0.9"), attempts) == expected
+    assert conditions_met(parse("attempts>1, invalid>0, pass_rate<1, cost>0.9"), attempts) == [expected]
 
 
 def test_rate_without_attempts_is_undecided() -> None:
     with pytest.raises(InputError, match="is undecided"):
-        first_met(parse("pass_rate<0.5"), [])
-    assert first_met(parse("pass_rate<0.5, attempts==0"), []) == "attempts==0 (attempts is 0)"
+        conditions_met(parse("pass_rate<0.5"), [])
+    assert conditions_met(parse("pass_rate<0.5, attempts==0"), []) == ["attempts==0 (attempts is 0)"]
 
 
 def test_true_condition_exits_1(ab: Ab, tmp_path: Path) -> None:

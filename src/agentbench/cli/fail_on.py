@@ -1,6 +1,6 @@
 """`--fail-on EXPR`: conditions over the records of a run that make the command exit 1.
 
-EXPR       conditions separated by commas; the first that holds is reported
+EXPR       conditions separated by commas; every one that holds is reported
 condition  METRIC OP NUMBER, where OP is one of < <= > >= == !=
 METRIC     attempts, passed, failed, invalid, needs_review,
            cost (with that of superseded attempts),
@@ -97,19 +97,19 @@ def parse(text: str) -> tuple[Condition, ...]:
     return tuple(conditions)
 
 
-def first_met(conditions: Sequence[Condition], records: Sequence[AttemptRecord]) -> str | None:
-    """Return the first condition that holds, with its value, or None. `records` are all, superseded ones included.
+def conditions_met(conditions: Sequence[Condition], records: Sequence[AttemptRecord]) -> list[str]:
+    """Return the conditions that hold, with their values. `records` are all, superseded ones included.
 
     Raises:
         InputError: no condition holds, and one is undefined because no attempt counts.
     """
-    undefined = None
+    met, undefined = [], None
     for condition in conditions:
         value = condition.value(records)
         if value is None:
             undefined = undefined or condition
         elif _OPERATORS[condition.op](value, condition.number):
-            return f"{condition} ({condition.metric} is {value:g})"
-    if undefined is not None:
+            met.append(f"{condition} ({condition.metric} is {value:g})")
+    if undefined is not None and not met:
         raise InputError(f"--fail-on {undefined} is undecided: no attempts count towards {undefined.metric}")
-    return None
+    return met

@@ -253,11 +253,12 @@ def exit_code(result: StudyResult, conditions: Sequence[Condition]) -> int:
     code = result.exit_code
     if code or not conditions:
         return code
-    from agentbench.cli.fail_on import first_met
+    from agentbench.cli.fail_on import conditions_met
 
-    met = first_met(conditions, [record for path in result.runs for record in RunDirectory.open(path).records()])
-    if met is None:
+    met = conditions_met(conditions, [record for path in result.runs for record in RunDirectory.open(path).records()])
+    if not met:
         return 0
-    click.echo(f"--fail-on: {met}", err=True)
-    announcer().gate_failed(result.runs, str(met))
+    for condition in met:
+        click.echo(f"--fail-on: {condition}", err=True)
+    announcer().gate_failed(result.runs, ", ".join(met))
     return 1
