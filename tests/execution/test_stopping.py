@@ -116,6 +116,7 @@ def test_dry_run_states_the_rule_and_its_maximum(ab: Ab, tmp_path: Path) -> None
     assert "at most 28; expected" in dry.stdout
     few = ab(*RUN, "--stop-when", "decided", "--limit", "5", "--dry-run", "--json")
     assert few.json["stopping"]["can_decide"] is False
+    assert few.json["stopping"]["warning"].endswith("; it needs at least 6 tasks")
     assert not (tmp_path / "artifacts").exists()
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentbench.cli.stopping import CANNOT_DECIDE, running_rule
+from agentbench.cli.stopping import running_rule, too_few_tasks
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError
 from agentbench.execution.models import read_prices
@@ -44,6 +44,8 @@ class StoppingEstimate:
     rule: str
     maximum: int
     can_decide: bool
+    warning: str
+    """Why it cannot decide, and how many tasks it needs; empty if it can."""
     expected_if_equal: float
     expected_if_different: float
     power: float
@@ -57,8 +59,8 @@ class StoppingEstimate:
             f" (power {self.power:.2f}; {self.assumptions})"
         )
         lines = [f"  stopping rule              {self.rule}", f"  attempts                   {attempts}"]
-        if not self.can_decide:
-            lines.append(f"  warning: {CANNOT_DECIDE}")
+        if self.warning:
+            lines.append(f"  warning: {self.warning}")
         return lines
 
 
@@ -164,11 +166,11 @@ def _estimate_stopping(
         return None
     from agentbench.reports.sequential_text import describe_rule
     from agentbench.statistics.power import Design
-    from agentbench.statistics.sequential.decide import can_decide
     from agentbench.statistics.sequential.simulate import simulate_rule
 
     declared = rule.declared
     planned = declared.planned
+    warning = too_few_tasks(declared.rule, planned)
     effect = min(1.0, detectable or LARGE_EFFECT)
     rates = (0.5 - effect / 2, 0.5 + effect / 2)
     equal, different = (
@@ -183,7 +185,8 @@ def _estimate_stopping(
     return StoppingEstimate(
         rule=describe_rule(declared.rule, planned),
         maximum=planned.attempts,
-        can_decide=can_decide(declared.rule, planned),
+        can_decide=not warning,
+        warning=warning,
         expected_if_equal=equal.attempts,
         expected_if_different=different.attempts,
         power=different.decided,

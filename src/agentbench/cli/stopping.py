@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from agentbench.core.canonical import Json
     from agentbench.record.schema import AttemptRecord
     from agentbench.reports.stopping import DeclaredRule
-    from agentbench.statistics.sequential.rules import Rule, SequentialDecision
+    from agentbench.statistics.sequential.rules import PlannedBlocks, Rule, SequentialDecision
     from agentbench.trace.events import ComparisonDecided
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 STOP_RULES = ("obrien_fleming", "pocock", "anytime")
-CANNOT_DECIDE = "too few tasks: the rule cannot find a difference even if one method passes everything"
+_CANNOT_DECIDE = "too few tasks: the rule cannot find a difference even if one method passes everything"
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 stop_options = stack(
@@ -100,6 +100,16 @@ def _make_rule(options: StopOptions, blocks: int) -> Rule:
     return GroupSequential(looks, Spending(name), futility, margin)
 
 
+def too_few_tasks(rule: Rule, planned: PlannedBlocks) -> str:
+    """Return that a rule cannot decide with the planned tasks, and how many it needs; empty if it can."""
+    from agentbench.statistics.sequential.decide import can_decide, needed_tasks
+
+    if can_decide(rule, planned):
+        return ""
+    needed = needed_tasks(rule, planned.repeats)
+    return _CANNOT_DECIDE if needed is None else f"{_CANNOT_DECIDE}; it needs at least {needed} tasks"
+
+
 class RunningRule:
     """The declared rule of a run that goes on. Prints a line at every look."""
 
@@ -111,12 +121,11 @@ class RunningRule:
     def announce(self) -> None:
         """Print the rule before the first attempt."""
         from agentbench.reports.sequential_text import describe_rule
-        from agentbench.statistics.sequential.decide import can_decide
 
         rule, planned = self.declared.rule, self.declared.planned
         self._report(f"Stopping rule: {describe_rule(rule, planned)}; at most {planned.attempts} attempts")
-        if not can_decide(rule, planned):
-            self._report(f"warning: {CANNOT_DECIDE}")
+        if warning := too_few_tasks(rule, planned):
+            self._report(f"warning: {warning}")
 
     @property
     def looks(self) -> Sequence[int]:

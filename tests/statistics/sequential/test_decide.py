@@ -8,7 +8,7 @@ import pytest
 
 from agentbench.statistics.paired import mcnemar_exact
 from agentbench.statistics.sequential.boundaries import nominal_level, spending_bounds
-from agentbench.statistics.sequential.decide import can_decide, decide, first_decision, pairs_of
+from agentbench.statistics.sequential.decide import can_decide, decide, first_decision, needed_tasks, pairs_of
 from agentbench.statistics.sequential.rules import (
     Anytime,
     Block,
@@ -193,3 +193,4 @@ def test_too_few_tasks_cannot_decide() -> None:
     assert can_decide(GroupSequential(), PlannedBlocks(6, 1))
     assert not can_decide(Anytime(looks=5), PlannedBlocks(7, 1))
     assert can_decide(Anytime(looks=5), PlannedBlocks(8, 1))
+    assert (needed_tasks(GroupSequential(), 1), needed_tasks(Anytime(looks=5), 1)) == (6, 8)

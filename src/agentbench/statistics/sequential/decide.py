@@ -60,12 +60,22 @@ def first_decision(rule: Rule, planned: PlannedBlocks, blocks: Sequence[Block]) 
     return decision
 
 
+MAX_NEEDED = 100
+"""Rules of usual levels need fewer than 20 tasks."""
+
+
 def can_decide(rule: Rule, planned: PlannedBlocks) -> bool:
     """Return whether the rule could decide for a method at all: if one of them passed every attempt and the other none."""
     blocks = [
         Block(str(task), repeat, 0, 1) for repeat in range(1, planned.repeats + 1) for task in range(planned.tasks)
     ]
     return decide(rule, planned, blocks, rule.looks).outcome is SequentialOutcome.B_BETTER
+
+
+def needed_tasks(rule: Rule, repeats: int) -> int | None:
+    """Return the smallest number of tasks with which the rule could decide for a method; None if it is very large."""
+    sizes = range(max(2, -(-rule.looks // repeats)), MAX_NEEDED + 1)
+    return next((tasks for tasks in sizes if can_decide(rule, PlannedBlocks(tasks, repeats))), None)
 
 
 def pairs_of(blocks: Sequence[Block]) -> tuple[PairedTask, ...]:
