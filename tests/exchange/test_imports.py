@@ -120,6 +120,20 @@ def test_reports_say_that_results_are_imported(tmp_path: Path) -> None:
     assert "not graded here; inspect_ai 1: match = C" in card
 
 
+def test_gate_over_imported_runs_says_that_they_are_imported(tmp_path: Path) -> None:
+    a, b = load(tmp_path, log(sample(1, "C"))), load(tmp_path, log(sample(1, "C")))
+    verdict = check_gate(GateFile(max_drop=0.5), compare_sides(run_side(a), run_side(b)))
+    origin = "is imported from inspect_ai 1"
+    assert verdict.line.startswith(f"GATE HOLDS: records: A {origin}, B {origin}, not graded here; max_drop: ")
+
+
+def test_gate_over_an_imported_and_a_graded_run_is_undecided(tmp_path: Path) -> None:
+    graded = open_run(run_dir(tmp_path / "graded", [record("1")]))
+    compared = compare_sides(run_side(graded), run_side(load(tmp_path, log(sample(1, "C")))), across_versions=True)
+    verdict = check_gate(GateFile(max_drop=0.5), compared)
+    assert verdict.line == "GATE UNDECIDED: records: B is imported from inspect_ai 1, not graded here"
+
+
 def test_imported_run_cannot_be_verified(tmp_path: Path) -> None:
     run = load(tmp_path, log(sample(1, "C")))
     with pytest.raises(InputError, match="was imported from another tool"):

@@ -81,7 +81,7 @@ def test_comparison_of_an_altered_run_leaves_the_gate_undecided(edited: Path, tm
         root, ["report", "paired", "--run-a", str(edited), "--run-b", str(other), "--gate", str(gate)]
     )
     assert gated.exit_code == 2
-    assert f"records: {EDITED}" in gated.output
+    assert f"records: A: {EDITED}" in gated.output
 
 
 def test_query_has_a_column_for_altered_records(edited: Path) -> None:
@@ -258,6 +258,62 @@ def test_run_without_a_chain_is_not_sealed_but_not_altered(tmp_path: Path) -> No
     assert not open_run(run).altered
     exported = ab("export-run", run, "--format", "junit", "--out", tmp_path / "junit.xml")
     assert exported.endswith(" [NOT SEALED]\n")
+
+
+def _without_chain(run: Path) -> None:
+    (run / "events.jsonl").unlink()
+
+
+def _empty_chain(run: Path) -> None:
+    (run / "events.jsonl").write_bytes(b"")
+
+
+def _chain_before_first_seal(run: Path) -> None:
+    log = run / "events.jsonl"
+    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
+
+
+def _imported_by_word(run: Path) -> None:
+    (run / "events.jsonl").unlink()
+    meta = json.loads((run / "run.json").read_bytes())
+    (run / "run.json").write_text(json.dumps({**meta, "imported": {"tool": "another tool"}}))
+
+
+UNSEALED = (_without_chain, _empty_chain, _chain_before_first_seal, _imported_by_word)
+
+
+@pytest.fixture(params=UNSEALED)
+def unsealed(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A run in which the second verdict was changed to a pass, and whose records have no seals."""
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail"), record("c")])
+    edit(run, '"passed":false', '"passed":true', line=2)
+    request.param(run)
+    return run
+
+
+def test_run_without_seals_leaves_the_gate_undecided(unsealed: Path, tmp_path: Path) -> None:
+    base = run_dir(tmp_path / "base", [record(name, variant="packer", run_id="01B") for name in "abc"])
+    gate = tmp_path / "gate.yaml"
+    gate.write_text("{max_drop: 0.5}")
+    why = "records: B: 3 of 3 attempts have no seal, see `ab verify`"
+    gated = CliRunner().invoke(root, ["report", "paired", str(base), str(unsealed), "--gate", str(gate)])
+    assert (gated.exit_code, gated.output.splitlines()[0]) == (2, f"GATE UNDECIDED: {why}")
+    commented = CliRunner().invoke(
+        root, ["ci", "comment", str(unsealed), "--compare", str(base), "--gate", str(gate), "--json"]
+    )
+    assert commented.exit_code == 2
+    assert json.loads(commented.output)["gate"]["line"] == f"GATE UNDECIDED: {why}"
+
+
+def test_annotations_begin_with_an_error_if_records_have_no_seals(unsealed: Path) -> None:
+    assert ab("ci", "annotations", unsealed).splitlines()[0] == "::error title=run::[NOT SEALED]"
+
+
+def test_adjudicating_an_attempt_without_a_seal_is_refused(unsealed: Path) -> None:
+    args = ["adjudicate", str(unsealed), "--attempt", "b", "--truth", "correct", "--minutes", "1"]
+    with pytest.raises(InputError, match="b, repeat 1 has no seal"):
+        CliRunner().invoke(root, args, catch_exceptions=False)
+    assert not (unsealed / "adjudications.jsonl").exists()
 
 
 def test_record_of_a_running_run_may_wait_for_its_seal(tmp_path: Path) -> None:

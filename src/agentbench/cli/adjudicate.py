@@ -91,6 +91,9 @@ def command(
     if alteration := opened.evidence_alteration(record):
         msg = f"{record.task_id}, repeat {record.repeat} was altered: {alteration}"
         raise InputError(msg, remedy="run `ab verify` to see what was changed")
+    if doubt := opened.doubt(record.attempt_id):
+        msg = f"{record.task_id}, repeat {record.repeat} {doubt}, so nothing shows whether its record was edited"
+        raise InputError(msg, remedy="adjudicate it in a run directory that has its seals")
     name = reviewer or user_name()
     same = [
         item

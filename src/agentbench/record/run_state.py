@@ -13,6 +13,8 @@ from agentbench.record.naming import read_run_json
 from agentbench.trace.events import RunClosed, RunOpened, RunResumed
 from agentbench.trace.log import read_events
 
+IMPORTED_ID = "imported:"
+"""Prefix of the contract ids of imported records."""
 RunState = Literal["finished", "incomplete", "interrupted", "running", "imported"]
 """A run is incomplete if it ended and planned attempts have no result; its chain does not say so, see `listed_state`."""
 

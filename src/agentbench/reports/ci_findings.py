@@ -12,7 +12,7 @@ from agentbench.reports.sources import Run
 
 def doubts(run: Run) -> str:
     """Return what was altered in the run, or that it has no seals; empty text if its records can be relied on."""
-    return run.mark_seals("").strip() if run.altered or run.seals is None else ""
+    return run.seal_marks.mark("").strip()
 
 
 def not_passed(finals: Sequence[AttemptRecord]) -> list[AttemptRecord]:

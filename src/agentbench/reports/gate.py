@@ -122,11 +122,17 @@ def undecided(why: str) -> GateVerdict:
 
 
 def _sealed(_gate: GateFile, report: PairedReport) -> Condition | None:
-    """Leave the gate undecided if records were altered."""
-    altered = [record for side in (report.a, report.b) if side.run for record in side.run.altered]
-    if not altered:
+    """Leave the gate undecided if records were altered or have no seal, or if only one of two runs was graded here."""
+    sides = (("A", report.a), ("B", report.b))
+    doubts = [f"{name}: {doubt}" for name, side in sides for doubt in side.seal_marks.doubts]
+    if doubts:
+        return Condition("records", Conclusion.UNDECIDED, plain(f"{doubts[0]}, see `ab verify`", MAX_WHY))
+    imported = [f"{name} is imported from {tool}" for name, side in sides if (tool := side.seal_marks.imported)]
+    if not imported:
         return None
-    return Condition("records", Conclusion.UNDECIDED, plain(f"{altered[0]}, see `ab verify`", MAX_WHY))
+    graded = any(side.run and not side.run.imported for _, side in sides)
+    why = plain(f"{', '.join(imported)}, not graded here", MAX_WHY)
+    return Condition("records", Conclusion.UNDECIDED if graded else Conclusion.HOLDS, why)
 
 
 def _complete(_gate: GateFile, report: PairedReport) -> Condition | None:

@@ -16,11 +16,13 @@ from agentbench.core.text import printable
 from agentbench.record.find_run import RUNS, find_run
 from agentbench.record.naming import RUN_JSON, SIGNATURE
 from agentbench.record.run_directory import RunDirectory
+from agentbench.record.run_state import IMPORTED_ID
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
 from agentbench.record.seals import AlteredRecord, SealCheck, altered_evidence, altered_origins
 from agentbench.reports.csv_results import read_deviations, read_results
 from agentbench.reports.missing_results import MissingResults, missing_results
 from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
+from agentbench.reports.seal_marks import NO_SEAL, SealMarks
 from agentbench.reports.signature import RECORDS, RunSignature, read_signature, with_evidence
 from agentbench.statistics.comparability import Identity
 from agentbench.statistics.trials import Trial
@@ -65,16 +67,15 @@ class Run:
 
     def mark_seals(self, line: str, name: str = "") -> str:
         """Return the first line of a report, preceded by what was altered."""
-        of_run = f" in {name}" if name else ""
-        if self.altered:
-            more = f" (and {len(self.altered) - 1} more)" if len(self.altered) > 1 else ""
-            return f"ALTERED{of_run}: {self.altered[0]}{more}, see `ab verify`. {line}"
-        if self.imported:
-            return f"{line} [{f'{name} ' if name else ''}IMPORTED from {self.imported}, not graded here]"
-        if self.unsealed:
-            counted = "" if len(self.unsealed) >= len(self.rows) else f"{len(self.unsealed)} "
-            return f"{line} [{counted}NOT SEALED{of_run.upper()}]"
-        return f"{line} [NOT CLOSED{of_run.upper()}]" if self.seals and not self.seals.closed else line
+        marked = self.seal_marks.mark(line, name)
+        if marked != line or self.seals is None or self.seals.closed:
+            return marked
+        of_run = f" IN {name.upper()}" if name else ""
+        return f"{line} [NOT CLOSED{of_run}]"
+
+    @property
+    def seal_marks(self) -> SealMarks:
+        return SealMarks(len(self.rows), tuple(map(str, self.altered)), len(self.unsealed), self.imported)
 
     def about_to_close(self) -> Run:
         """Return the run as it is once its chain is closed. Only the process that closes it can know."""
@@ -92,6 +93,13 @@ class Run:
     def alteration(self, attempt_id: str) -> AlteredRecord | None:
         """Return how the record of an attempt was altered. A broken chain leaves every record in doubt."""
         return self._alterations.get(attempt_id) or self._alterations.get(None)
+
+    def doubt(self, attempt_id: str) -> str:
+        """Return why the record of an attempt may not be the one that was graded; empty if its seal holds or it was imported."""
+        alteration = self.alteration(attempt_id)
+        if alteration:
+            return str(alteration)
+        return NO_SEAL if attempt_id in self.unsealed and not self.imported else ""
 
     @cached_property
     def _alterations(self) -> Mapping[str | None, AlteredRecord]:
@@ -121,9 +129,15 @@ class Run:
 
     @cached_property
     def imported(self) -> str:
-        """The tool that made the results; empty for a run of this harness. A run with a chain was never imported."""
+        """The tool that made the results; empty for a run of this harness.
+
+        A run with a chain was never imported. `run.json` alone does not decide, because nothing seals it there: the contracts of
+        imported records are those of another tool, so that they are not compared with contracts that were graded here.
+        """
         origin = self.meta.get("imported")
         if self.seals is not None or not isinstance(origin, Mapping):
+            return ""
+        if not all(row.contract_id.startswith(IMPORTED_ID) for row in self.rows):
             return ""
         return printable(str(origin.get("tool") or "another tool"))[:80]
 
@@ -175,6 +189,10 @@ class Side:
     """None for results from a CSV file."""
     deviations: tuple[str, ...] = ()
     """Protocol deviations that a CSV file states. Those of a run are read from its evidence."""
+
+    @property
+    def seal_marks(self) -> SealMarks:
+        return self.run.seal_marks if self.run else SealMarks()
 
     @property
     def folder(self) -> Path | None:
