@@ -316,6 +316,22 @@ def test_adjudicating_an_attempt_without_a_seal_is_refused(unsealed: Path) -> No
     assert not (unsealed / "adjudications.jsonl").exists()
 
 
+def test_query_does_not_call_records_without_a_seal_unaltered(unsealed: Path) -> None:
+    pytest.importorskip("duckdb")
+    result = CliRunner().invoke(root, ["query", "select distinct altered from attempts", str(unsealed), "--json"])
+    assert json.loads(result.stdout) == [{"altered": None}]
+    assert result.stderr == "NOT SEALED: run has records without a seal that shows whether they were edited\n"
+
+
+def test_query_tells_sealed_attempts_of_a_running_run_from_others(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail")])
+    log = run / "events.jsonl"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
+    answer = json.loads(ab("query", "select altered from attempts order by task_id", run, "--json").partition("\n")[2])
+    assert answer == [{"altered": False}, {"altered": None}]
+
+
 def test_record_of_a_running_run_may_wait_for_its_seal(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a"), record("b", "fail")])
     log = run / "events.jsonl"

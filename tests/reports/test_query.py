@@ -54,7 +54,7 @@ def test_runs_without_seals_are_named_and_their_records_are_not_called_unaltered
     (unsealed / "events.jsonl").unlink()
     answer = query("select task_id, altered from attempts order by all", sealed, unsealed, "--json")
     assert json.loads(answer.stdout) == [{"task_id": "x", "altered": False}, {"task_id": "y", "altered": None}]
-    assert answer.stderr == "NOT SEALED: unsealed has no log that shows whether its records were edited\n"
+    assert answer.stderr == "NOT SEALED: unsealed has records without a seal that shows whether they were edited\n"
 
 
 def test_missing_records_are_reported_and_the_other_runs_queried(tmp_path: Path) -> None:

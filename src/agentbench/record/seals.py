@@ -178,8 +178,19 @@ class _ChainReader:
             self.run_json = AlteredRecord(RUN_JSON, None, "differs from when the run was opened")
 
 
-def altered_records(folder: Path) -> tuple[AlteredRecord, ...]:
-    """Compare all records of a run with their seals. Lines that are not records count as altered.
+class ComparedRecords(NamedTuple):
+    """All records of a run, compared with their seals."""
+
+    altered: tuple[AlteredRecord, ...]
+    """Records that differ, and lines that are not records."""
+    sealed: bool
+    """False if the run has no seals at all."""
+    not_sealed_yet: tuple[str, ...]
+    """Attempts that a run with seals has not sealed."""
+
+
+def compare_records(folder: Path) -> ComparedRecords:
+    """Compare all records of a run with their seals.
 
     Raises:
         RecordError: a file cannot be read.
@@ -206,7 +217,7 @@ def altered_records(folder: Path) -> tuple[AlteredRecord, ...]:
         pass
     except OSError as error:
         raise RecordError.of("read", folder / ATTEMPTS, error) from error
-    return (*seals.altered(), *malformed)
+    return ComparedRecords((*seals.altered(), *malformed), seals.present, seals.not_sealed_yet())
 
 
 def altered_evidence(folder: Path, record: AttemptRecord, seal: Seal, *, reduced: bool) -> AlteredRecord | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
-from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.naming import ATTEMPTS, RUN_JSON, read_run_json
-from agentbench.record.seals import AlteredRecord, altered_records
+from agentbench.record.seals import AlteredRecord, ComparedRecords, compare_records
 from agentbench.reports.attempt_table import retry_of
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ _KNOWN_COST = (
 """The total cost; null if it is unknown, see `record.schema.Cost`."""
 VIEWS = {
     "attempts": "one row per attempt: fields as columns, the full record as JSON in `record`, the run in `run_dir`, the run that "
-    "`ab retry` repeated in `retry_of`, `altered` if it differs from its seal (null if the run has no seals)",
+    "`ab retry` repeated in `retry_of`, `altered` if it differs from its seal (null if it has no seal)",
     "checks": "one row per acceptance check: task_id, variant, repeat, check_id, outcome, mandatory, assurance, why",
     "events": "one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)",
 }
@@ -72,7 +71,7 @@ class Answer:
     altered: tuple[AlteredRecord, ...] = ()
     """Records of the runs that differ from their seals, whether or not the answer uses them."""
     unsealed: tuple[str, ...] = ()
-    """Names of runs without a log, so that nothing shows whether their records were edited."""
+    """Names of runs with records that have no seal, so that nothing shows whether they were edited."""
     repeated: tuple[tuple[str, str], ...] = ()
     """Names of runs that repeat attempts of another given run, with the name of that run."""
 
@@ -90,15 +89,15 @@ def ask(runs: Sequence[Path], sql: str) -> Answer:
     for run in runs:
         if not (run / RUN_JSON).is_file():
             raise InputError(f"{run} is not a run directory (it has no {RUN_JSON})")
-    altered = tuple(record for run in runs for record in altered_records(run))
-    metas = {run.absolute(): _meta(run) for run in runs}
+    compared = {run.absolute(): compare_records(run) for run in runs}
+    metas = {run: _meta(run) for run in compared}
     connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": False})
     try:
-        unsealed = [run for run in metas if not (run / EVENTS).exists()]
-        for statement in _views(metas, altered, unsealed):
+        for statement in _views(metas, compared):
             connection.execute(statement)
-        names = tuple(run.name for run in unsealed)
-        return replace(_answer(connection, sql), altered=altered, unsealed=names, repeated=_repeated(metas))
+        altered = tuple(record for records in compared.values() for record in records.altered)
+        unsealed = tuple(run.name for run, records in compared.items() if records.not_sealed_yet or not records.sealed)
+        return replace(_answer(connection, sql), altered=altered, unsealed=unsealed, repeated=_repeated(metas))
     except duckdb.Error as error:
         msg = f"query failed: {' '.join(str(error).split())[:600]}"
         raise InputError(msg, remedy=f"views: {', '.join(VIEWS)}; see `ab query --help`") from error
@@ -136,18 +135,18 @@ def _repeated(metas: Mapping[Path, Mapping[str, Json]]) -> tuple[tuple[str, str]
     )
 
 
-def _views(
-    metas: Mapping[Path, Mapping[str, Json]], altered: Sequence[AlteredRecord], unsealed: Sequence[Path]
-) -> list[str]:
+def _views(metas: Mapping[Path, Mapping[str, Json]], compared: Mapping[Path, ComparedRecords]) -> list[str]:
     runs = list(metas)
     records = _files([path for run in runs if (path := run / ATTEMPTS).exists()])
     logs = _globs(runs)
     columns = [f"CAST(json->>'$.{name}' AS {kind}) AS {name}" for name, kind in _ATTEMPT_COLUMNS.items()]
     columns += [f"CAST(json->>'{path}' AS {kind}) AS {name}" for name, (path, kind) in _ATTEMPT_PATHS.items()]
+    changed = _listed(item.attempt_id for records in compared.values() for item in records.altered if item.attempt_id)
+    unsealed = _listed(str(run / ATTEMPTS) for run, records in compared.items() if not records.sealed)
+    waiting = _listed(attempt_id for records in compared.values() for attempt_id in records.not_sealed_yet)
+    unknown = f"filename IN ({unsealed}) OR attempt_id IN ({waiting})"
+    columns.append(f"CASE WHEN {unknown} THEN NULL ELSE attempt_id IN ({changed}) END AS altered")
     columns.append(_KNOWN_COST)
-    changed = ", ".join(_quoted(record.attempt_id) for record in altered if record.attempt_id) or "''"
-    unknown = ", ".join(_quoted(str(run / ATTEMPTS)) for run in unsealed) or "''"
-    columns.append(f"CASE WHEN filename IN ({unknown}) THEN NULL ELSE attempt_id IN ({changed}) END AS altered")
     links = [(run / ATTEMPTS, name) for run, meta in metas.items() if (name := retry_of(meta)) is not None]
     cases = " ".join(f"WHEN {_quoted(str(path))} THEN {_quoted(name)}" for path, name in links)
     columns.append(f"CAST({f'CASE filename {cases} END' if cases else 'NULL'} AS VARCHAR) AS retry_of")
@@ -185,6 +184,11 @@ def _globs(runs: Sequence[Path]) -> str:
 def _literal(path: Path) -> str:
     """Escape glob characters in a path for DuckDB."""
     return re.sub(r"([*?\[])", r"[\1]", str(path))
+
+
+def _listed(texts: Iterable[str]) -> str:
+    """Return the members of an SQL list, of which it needs at least one."""
+    return ", ".join(map(_quoted, texts)) or "''"
 
 
 def _quoted(text: str) -> str:
