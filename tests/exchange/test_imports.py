@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import zipfile
@@ -17,8 +19,10 @@ from agentbench.exchange.registry import find_exporter, find_importer
 from agentbench.exchange.source_run import open_source
 from agentbench.record.bundle import write_bundle
 from agentbench.record.schema import Cost
+from agentbench.reports import summary_data
 from agentbench.reports.card import attempt_card, run_card
 from agentbench.reports.gate import GateFile, check_gate
+from agentbench.reports.junit import as_junit
 from agentbench.reports.paired import compare_sides
 from agentbench.reports.run_audit import audit_run
 from agentbench.reports.sources import Run, open_run, run_side
@@ -118,6 +122,13 @@ def test_reports_say_that_results_are_imported(tmp_path: Path) -> None:
     card = attempt_card(run.finals[0], run)
     assert card.startswith("PASS [IMPORTED")
     assert "not graded here; inspect_ai 1: match = C" in card
+
+
+def test_csv_and_junit_name_the_tool_of_imported_results(tmp_path: Path) -> None:
+    summary = summarise(load(tmp_path, log(sample(1, "C"))))
+    (row,) = csv.DictReader(io.StringIO(summary_data.as_csv(summary)))
+    assert (row["altered"], row["imported"]) == ("", "inspect_ai 1")
+    assert '<property name="imported" value="inspect_ai 1"/>' in as_junit(summary)
 
 
 def test_gate_over_imported_runs_says_that_they_are_imported(tmp_path: Path) -> None:

@@ -316,6 +316,57 @@ def test_adjudicating_an_attempt_without_a_seal_is_refused(unsealed: Path) -> No
     assert not (unsealed / "adjudications.jsonl").exists()
 
 
+def read_csv(*args: object) -> list[dict[str, str]]:
+    result = CliRunner().invoke(root, [*map(str, args), "--format", "csv"])
+    return list(csv.DictReader(io.StringIO(result.stdout)))
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return run_dir(tmp_path / "base", [record(name, variant="packer", run_id="01B") for name in "abc"])
+
+
+def test_csv_of_comparisons_has_a_column_for_altered_records(edited: Path, base: Path) -> None:
+    assert {row["altered"] for row in read_csv("report", "paired", base, edited)} == {f"B: {EDITED}"}
+    compared = {row["method"]: row["altered"] for row in read_csv("report", "compare", base, edited)}
+    assert compared == {"packer": "", "baseline": EDITED}
+
+
+def test_csv_and_junit_name_attempts_without_a_seal(unsealed: Path, base: Path) -> None:
+    counted = "3 of 3 attempts have no seal"
+    assert {row["altered"] for row in read_csv("report", "summary", unsealed)} == {"has no seal"}
+    assert {row["altered"] for row in read_csv("report", "paired", base, unsealed)} == {f"B: {counted}"}
+    assert counted in {row["altered"] for row in read_csv("report", "compare", base, unsealed)}
+    junit = ab("report", "summary", unsealed, "--format", "junit")
+    assert 'errors="3"' in junit
+    assert '<property name="not_sealed" value="3"/>' in junit
+
+
+@pytest.mark.parametrize("change", [_hide, _remove])
+def test_every_csv_row_names_a_record_that_has_no_row(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail"), record("c")])
+    change(run)
+    why = str(open_run(run).altered[0])
+    assert [row["altered"] for row in read_csv("report", "summary", run)] == [why, why]
+
+
+def test_csv_without_rows_names_hidden_records_on_stderr(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail")])
+    (run / "attempts.jsonl").write_bytes(b"")
+    result = CliRunner().invoke(root, ["report", "summary", str(run), "--format", "csv"])
+    assert result.stderr.startswith("ALTERED: attempts.jsonl lacks the sealed record of attempt 01-a-1 (and 1 more)")
+
+
+def test_list_of_runs_names_those_without_seals(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail")])
+    _chain_before_first_seal(run)
+    text = ab("runs", "ls", "--out", tmp_path)
+    assert text.startswith("NOT SEALED: 1 run. 1 run in ")
+    assert "[NOT SEALED] 1 passed" in text
+    (listed,) = json.loads(ab("runs", "ls", "--out", tmp_path, "--json"))["runs"]
+    assert (listed["not_sealed"], listed["warning"]) == (2, "[NOT SEALED]")
+
+
 def test_query_does_not_call_records_without_a_seal_unaltered(unsealed: Path) -> None:
     pytest.importorskip("duckdb")
     result = CliRunner().invoke(root, ["query", "select distinct altered from attempts", str(unsealed), "--json"])

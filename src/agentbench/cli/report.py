@@ -102,7 +102,7 @@ def summary(
 
     from agentbench.core.errors import InputError
     from agentbench.reports.sources import open_run
-    from agentbench.reports.summary import summarise
+    from agentbench.reports.summary import decision, summarise
 
     form = "json" if as_json else form
     run_dirs = (*runs, *more_runs)
@@ -128,7 +128,10 @@ def summary(
 
             text = open_public_run(run_dirs[0]).report("json" if form == "json" else "md", sections=sections)
         else:
-            text = _summary_text(summarise(open_run(run_dirs[0])), form)
+            data = summarise(open_run(run_dirs[0]))
+            if form == "csv" and not data.run.rows:
+                click.echo(decision(data), err=True)
+            text = _summary_text(data, form)
         click.echo(text, nl=False)
     finally:
         if gc_enabled:

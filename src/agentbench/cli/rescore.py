@@ -12,6 +12,7 @@ from agentbench.cli.options import FILE, RUN, json_option
 
 if TYPE_CHECKING:
     from agentbench.reports.rescore import Rescored
+    from agentbench.reports.sources import Run
 
 EPILOG = """\b
 Examples:
@@ -61,20 +62,21 @@ def command(run: Path, *, weights: Path | None, caps: Path | None, form: str, as
         }
         click.echo(json.dumps(value, indent=2))
     elif form == "csv":
-        click.echo(_csv(attempts, deviations), nl=False)
+        click.echo(_csv(opened, attempts, deviations), nl=False)
     else:
         click.echo(_markdown(decision, attempts, deviations))
 
 
-def _csv(attempts: Sequence[Rescored], deviations: Sequence[str]) -> str:
+def _csv(run: Run, attempts: Sequence[Rescored], deviations: Sequence[str]) -> str:
     from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
     from agentbench.reports.escape import csv_text
     from agentbench.reports.rescore import as_json
 
-    rows = [as_json(attempt) for attempt in attempts]
-    head = (*rows[0], DEVIATIONS) if rows else ("label",)
     joined = joined_deviations(deviations)
-    return csv_text(head, [{**row, DEVIATIONS: joined} for row in rows])  # type: ignore[dict-item]  # all values are scalars
+    rows = [
+        {**as_json(attempt), DEVIATIONS: joined, **run.seal_cells(attempt.record.attempt_id)} for attempt in attempts
+    ]
+    return csv_text(tuple(rows[0]) if rows else ("label",), rows)  # type: ignore[arg-type]  # all values are scalars
 
 
 def _markdown(decision: str, attempts: Sequence[Rescored], deviations: Sequence[str]) -> str:

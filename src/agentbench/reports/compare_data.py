@@ -70,6 +70,7 @@ def as_csv(report: CompareReport) -> str:
                 "best_set": int(index in report.best),
                 "front": int(index in report.front),
                 "strength": report.strengths[index] if report.strengths else None,
+                **line.side.seal_marks.cells(),
             }
         )
     return csv_text(list(rows[0]), rows)

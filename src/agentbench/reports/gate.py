@@ -124,7 +124,7 @@ def undecided(why: str) -> GateVerdict:
 def _sealed(_gate: GateFile, report: PairedReport) -> Condition | None:
     """Leave the gate undecided if records were altered or have no seal, or if only one of two runs was graded here."""
     sides = (("A", report.a), ("B", report.b))
-    doubts = [f"{name}: {doubt}" for name, side in sides for doubt in side.seal_marks.doubts]
+    doubts = [f"{name}: {doubt}" for name, side in sides if (doubt := side.seal_marks.doubt)]
     if doubts:
         return Condition("records", Conclusion.UNDECIDED, plain(f"{doubts[0]}, see `ab verify`", MAX_WHY))
     imported = [f"{name} is imported from {tool}" for name, side in sides if (tool := side.seal_marks.imported)]

@@ -12,6 +12,7 @@ from agentbench.core.reasons import InvalidCause, Reason, RunStatus
 from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.escape import attribute
+from agentbench.reports.seal_marks import SealMarks
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import Summary
 
@@ -34,7 +35,7 @@ def as_junit(summary: Summary) -> str:
         *_properties(
             [
                 *(("protocol_deviation", text) for text in summary.deviations),
-                *(("altered", str(record)) for record in summary.run.altered),
+                *_seals(summary.run.seal_marks),
             ]
         ),
         *_cases(summary.run),
@@ -42,6 +43,14 @@ def as_junit(summary: Summary) -> str:
         "</testsuites>",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _seals(marks: SealMarks) -> Iterator[tuple[str, str]]:
+    yield from (("altered", text) for text in marks.altered)
+    if marks.imported:
+        yield "imported", marks.imported
+    elif marks.unsealed:
+        yield "not_sealed", str(marks.unsealed)
 
 
 def _properties(properties: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -53,7 +62,7 @@ def _properties(properties: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _kind(run: Run, record: AttemptRecord) -> str:
-    return "error" if run.alteration(record.attempt_id) else kind_of(record)
+    return "error" if run.doubt(record.attempt_id) else kind_of(record)
 
 
 def kind_of(record: AttemptRecord) -> str:
@@ -76,5 +85,6 @@ def _cases(run: Run) -> Iterator[str]:
         if kind == "passed":
             yield f"{case}/>"
             continue
-        reason = "" if kind == "skipped" else f" type={attribute(str(record.result.failure_reason))}"
+        why = record.result.failure_reason
+        reason = "" if kind == "skipped" or why is None else f" type={attribute(why)}"
         yield f"{case}><{kind}{reason} message={attribute(run.mark_attempt(record.attempt_id, headline(record)))}/></testcase>"

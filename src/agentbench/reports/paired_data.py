@@ -13,6 +13,7 @@ from agentbench.reports.paired import PairedReport
 from agentbench.reports.paired_costs import cost_of, cost_units, costs_per_attempt
 from agentbench.reports.paired_decision import decision
 from agentbench.reports.record_rows import Row
+from agentbench.reports.seal_marks import COLUMNS
 from agentbench.reports.sequential_text import stopping_json
 from agentbench.reports.sources import Side
 from agentbench.statistics.intervals import ALPHA
@@ -113,16 +114,20 @@ CSV_HEAD = (
     "task_dir_a",
     "task_dir_b",
     DEVIATIONS,
+    *COLUMNS,
 )
 
 
 def as_csv(report: PairedReport) -> str:
     """One row per paired task."""
-    deviations = joined_deviations(report.deviations)
-    return csv_text(CSV_HEAD, [_csv_row(task, report, deviations) for task in report.comparison.pairing.pairs])
+    of_report = {
+        DEVIATIONS: joined_deviations(report.deviations),
+        **_seal_cells(report),
+    }
+    return csv_text(CSV_HEAD, [{**_csv_row(task, report), **of_report} for task in report.comparison.pairing.pairs])
 
 
-def _csv_row(task: PairedTask, report: PairedReport, deviations: str) -> dict[str, Cell]:
+def _csv_row(task: PairedTask, report: PairedReport) -> dict[str, Cell]:
     return {
         "task": task.task,
         "attempts_a": len(task.a),
@@ -134,7 +139,14 @@ def _csv_row(task: PairedTask, report: PairedReport, deviations: str) -> dict[st
         "difference": float(task.difference),
         "task_dir_a": " ".join(_task_dirs(report.a.by_task.get(task.task, ()), report.a)),
         "task_dir_b": " ".join(_task_dirs(report.b.by_task.get(task.task, ()), report.b)),
-        DEVIATIONS: deviations,
+    }
+
+
+def _seal_cells(report: PairedReport) -> dict[str, str]:
+    sides = {"A": report.a.seal_marks.cells(), "B": report.b.seal_marks.cells()}
+    return {
+        column: joined_deviations(f"{name}: {cells[column]}" for name, cells in sides.items() if cells[column])
+        for column in COLUMNS
     }
 
 

@@ -50,7 +50,9 @@ class RunEntry:
     altered: int = 0
     """Records, and places of the chain that seals them, that were changed."""
     warning: str = ""
-    """What was altered first; empty if nothing was."""
+    """What was altered first, or that records have no seal; empty if every record matches its seal."""
+    not_sealed: int = 0
+    """Records without a seal."""
 
 
 def list_runs(folder: Path, limit: int | None = None) -> list[RunEntry]:
@@ -83,6 +85,8 @@ def headline(entries: Sequence[RunEntry], folder: Path) -> str:
         return f"0 runs: {folder} does not exist"
     altered = sum(entry.altered > 0 for entry in entries)
     mark = f"ALTERED: {plural(altered, 'run')}, see `ab verify`. " if altered else ""
+    unsealed = sum(entry.not_sealed > 0 for entry in entries)
+    mark += f"NOT SEALED: {plural(unsealed, 'run')}. " if unsealed else ""
     return f"{mark}{plural(len(entries), 'run')} in {folder}, newest first"
 
 
@@ -119,7 +123,8 @@ def run_entry(path: Path) -> RunEntry:
         bytes=_size(path),
         stops_early=isinstance(request, Mapping) and request.get("stop_when") is not None,
         altered=len(run.altered),
-        warning=run.mark_seals("").strip() if run.altered else "",
+        warning="" if run.imported else run.seal_marks.mark("").strip(),
+        not_sealed=0 if run.imported else len(run.unsealed),
     )
 
 

@@ -22,7 +22,7 @@ from agentbench.record.seals import AlteredRecord, SealCheck, altered_evidence, 
 from agentbench.reports.csv_results import read_deviations, read_results
 from agentbench.reports.missing_results import MissingResults, missing_results
 from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
-from agentbench.reports.seal_marks import NO_SEAL, SealMarks
+from agentbench.reports.seal_marks import ALTERED, IMPORTED, NO_SEAL, SealMarks
 from agentbench.reports.signature import RECORDS, RunSignature, read_signature, with_evidence
 from agentbench.statistics.comparability import Identity
 from agentbench.statistics.trials import Trial
@@ -100,6 +100,16 @@ class Run:
         if alteration:
             return str(alteration)
         return NO_SEAL if attempt_id in self.unsealed and not self.imported else ""
+
+    def seal_cells(self, attempt_id: str) -> dict[str, str]:
+        """Return the cells of the row of an attempt. Every row has what was altered and belongs to none of them."""
+        alteration = self.alteration(attempt_id) or self._alteration_of_no_row
+        return {ALTERED: str(alteration or self.doubt(attempt_id)), IMPORTED: self.imported}
+
+    @cached_property
+    def _alteration_of_no_row(self) -> AlteredRecord | None:
+        rows = {row.attempt_id for row in self.rows} if self.altered else set()
+        return next((record for record in self.altered if record.attempt_id not in rows), None)
 
     @cached_property
     def _alterations(self) -> Mapping[str | None, AlteredRecord]:

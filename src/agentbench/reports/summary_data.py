@@ -155,7 +155,7 @@ CSV_HEAD = (
     "G4", "score", "f2p_passed", "f2p_total", "p2p_kept", "p2p_total", "duration_sec", "tool_calls", "contract_id", "attempt_id",
     "task_dir", "assurance", "needs_review", "termination", "prompt_tokens", "completion_tokens", "wall_sec", "cost_unit",
     "workspace_verdict", "judge_verdict", "run_badge", "commands", "safety", DEVIATIONS, "adjudicated", "flagged_categories",
-    "actual_categories", "altered", "decoy_coverage",
+    "actual_categories", "altered", "imported", "decoy_coverage",
     *COST_COLUMNS,
 )  # fmt: skip
 
@@ -170,7 +170,7 @@ def as_csv(summary: Summary) -> str:
         (
             {
                 **_csv_row(row, deviations, adjudicated.get(row.attempt_id)),
-                "altered": str(summary.run.alteration(row.attempt_id) or "") or None,
+                **summary.run.seal_cells(row.attempt_id),
                 **cost_cells(row, summary.review_costs, origins.get(row.task)),
             }
             for row in summary.run.rows
