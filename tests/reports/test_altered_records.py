@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from agentbench.cli.main import root
 from agentbench.core.errors import InputError
@@ -340,6 +340,43 @@ def test_csv_and_junit_name_attempts_without_a_seal(unsealed: Path, base: Path) 
     junit = ab("report", "summary", unsealed, "--format", "junit")
     assert 'errors="3"' in junit
     assert '<property name="not_sealed" value="3"/>' in junit
+
+
+def gate_over_csv(base: Path, run: Path) -> Result:
+    """Write a run as CSV and compare the file with another run."""
+    file, gate = base.parent / "b.csv", base.parent / "gate.yaml"
+    file.write_text(CliRunner().invoke(root, ["report", "summary", str(run), "--format", "csv"]).stdout)
+    gate.write_text("{max_drop: 0.5}")
+    return CliRunner().invoke(root, ["report", "paired", str(base), str(file), "--gate", str(gate)])
+
+
+def test_csv_of_an_altered_run_leaves_the_gate_undecided(edited: Path, base: Path) -> None:
+    gated = gate_over_csv(base, edited)
+    first, _, decision = gated.output.splitlines()[:3]
+    assert (gated.exit_code, first) == (2, f"GATE UNDECIDED: records: B: {EDITED}, see `ab verify`")
+    assert decision.startswith(f"# ALTERED in B: {EDITED}, see `ab verify`. ")
+    assert ab("report", "compare", base, base.parent / "b.csv").startswith(f"# ALTERED in baseline: {EDITED}")
+    (row, *_) = read_csv("report", "paired", base, base.parent / "b.csv")
+    assert row["altered"] == f"B: {EDITED}"
+
+
+def test_csv_of_a_run_without_seals_leaves_the_gate_undecided(unsealed: Path, base: Path) -> None:
+    gated = gate_over_csv(base, unsealed)
+    first, _, decision = gated.output.splitlines()[:3]
+    assert (gated.exit_code, first) == (
+        2,
+        "GATE UNDECIDED: records: B: 3 of 3 attempts have no seal, see `ab verify`",
+    )
+    assert decision.endswith("[NOT SEALED IN B]")
+
+
+@pytest.mark.parametrize("cell, exit_code", [("True", 2), ("False", 0), ("", 0)])
+def test_column_altered_may_have_the_values_of_a_query(cell: str, exit_code: int, base: Path, tmp_path: Path) -> None:
+    file, gate = tmp_path / "b.csv", tmp_path / "gate.yaml"
+    file.write_text("task,method,repeat,outcome,altered\n" + "".join(f"{name},m,1,pass,{cell}\n" for name in "abc"))
+    gate.write_text("{max_drop: 0.5}")
+    gated = CliRunner().invoke(root, ["report", "paired", str(base), str(file), "--gate", str(gate)])
+    assert gated.exit_code == exit_code, gated.output
 
 
 @pytest.mark.parametrize("change", [_hide, _remove])

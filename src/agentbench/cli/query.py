@@ -48,7 +48,9 @@ def command(sql: str, runs: tuple[Path, ...], *, form: str, as_json: bool) -> No
     for record in answer.altered[:MAX_WARNINGS]:
         click.echo(f"ALTERED: {record}, see `ab verify`", err=True)
     for run in answer.unsealed[:MAX_WARNINGS]:
-        click.echo(f"NOT SEALED: {plain(run, 200)} has records without a seal that shows whether they were edited", err=True)
+        click.echo(
+            f"NOT SEALED: {plain(run, 200)} has records without a seal that shows whether they were edited", err=True
+        )
     for retry, repeated in answer.repeated[:MAX_WARNINGS]:
         click.echo(f"note: {plain(retry, 200)} repeats attempts of {plain(repeated, 200)}", err=True)
     if answer.repeated:

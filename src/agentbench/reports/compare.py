@@ -243,5 +243,5 @@ def decision(report: CompareReport) -> str:
     )
     line += "".join(f" [{label}]" for label in labels)
     for method in reversed(report.methods):
-        line = method.side.run.mark(line, method.name) if method.side.run else line
+        line = method.side.mark(line, method.name)
     return line

@@ -10,11 +10,14 @@ from pathlib import Path
 from agentbench.core.errors import ContractError, InputError
 from agentbench.core.reasons import InvalidCause, RunStatus
 from agentbench.core.text import printable
+from agentbench.reports.seal_marks import ALTERED, IMPORTED, NO_SEAL, SealMarks
 from agentbench.statistics.trials import Trial
 
 DEVIATIONS = "deviations"
 """Optional column with the protocol deviations of the run that a row comes from."""
 _SEPARATOR = " | "
+_YES, _NO = frozenset({"true", "1"}), frozenset({"", "false", "0"})
+"""How `ab query` and other tools write whether a row is altered."""
 REQUIRED = ("task", "method", "repeat", "outcome")
 MAX_PROBLEMS = 50
 
@@ -69,6 +72,24 @@ def read_deviations(path: Path, method: str) -> tuple[str, ...]:
     """
     cells = dict.fromkeys(row.get(DEVIATIONS, "").strip() for _, row in _rows(path) if row["method"].strip() == method)
     return tuple(dict.fromkeys(text for cell in cells for text in cell.split(_SEPARATOR) if text))
+
+
+def read_seal_marks(path: Path, method: str) -> SealMarks:
+    """Return what the columns `altered` and `imported` say of a method's rows.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    rows = [(line, row) for line, row in _rows(path) if row["method"].strip() == method]
+    cells = [(line, row.get(ALTERED, "").strip()) for line, row in rows]
+    altered = (
+        f"{path}:{line} is marked as altered" if cell.lower() in _YES else cell
+        for line, cell in cells
+        if cell.lower() not in _NO and cell != NO_SEAL
+    )
+    imported = (tool for _, row in rows if (tool := row.get(IMPORTED, "").strip()))
+    unsealed = sum(cell == NO_SEAL for _, cell in cells)
+    return SealMarks(len(rows), tuple(dict.fromkeys(altered)), unsealed, printable(next(imported, ""))[:80])
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:

@@ -72,7 +72,9 @@ def _side_json(side: Side) -> dict[str, Json]:
         "origin": side.origin,
         "attempts": len(side.trials),
         "cost": finite(cost_of(side)),
-        "altered": seals_json(side.run)["altered"] if side.run else [],
+        "altered": seals_json(side.run)["altered"]
+        if side.run
+        else [{"place": side.origin, "attempt_id": None, "why": text} for text in side.stated_marks.altered],
         "incomplete": seals_json(side.run)["incomplete"] if side.run else None,
     }
 

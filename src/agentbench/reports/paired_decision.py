@@ -55,7 +55,7 @@ def _marked(report: PairedReport, line: str) -> str:
     """Add the labels of the report, and a mark for each run whose files were altered."""
     line += "".join(f" [{label}]" for label in report.labels)
     for name, side in (("B", report.b), ("A", report.a)):
-        line = side.run.mark(line, name) if side.run else line
+        line = side.mark(line, name)
     return line
 
 

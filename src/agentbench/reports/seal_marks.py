@@ -32,7 +32,9 @@ class SealMarks:
             return f"{self.altered[0]}{more}"
         if not self.unsealed or self.imported:
             return ""
-        return f"{self.unsealed} of {plural(self.attempts, 'attempt')} {'has' if self.unsealed == 1 else 'have'} no seal"
+        return (
+            f"{self.unsealed} of {plural(self.attempts, 'attempt')} {'has' if self.unsealed == 1 else 'have'} no seal"
+        )
 
     def mark(self, line: str, name: str = "") -> str:
         """Return the first line of a report with its mark. `name` tells one of several runs."""

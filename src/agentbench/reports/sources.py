@@ -19,7 +19,7 @@ from agentbench.record.run_directory import RunDirectory
 from agentbench.record.run_state import IMPORTED_ID
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
 from agentbench.record.seals import AlteredRecord, SealCheck, altered_evidence, altered_origins
-from agentbench.reports.csv_results import read_deviations, read_results
+from agentbench.reports.csv_results import read_deviations, read_results, read_seal_marks
 from agentbench.reports.missing_results import MissingResults, missing_results
 from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
 from agentbench.reports.seal_marks import ALTERED, IMPORTED, NO_SEAL, SealMarks
@@ -199,10 +199,16 @@ class Side:
     """None for results from a CSV file."""
     deviations: tuple[str, ...] = ()
     """Protocol deviations that a CSV file states. Those of a run are read from its evidence."""
+    stated_marks: SealMarks = SealMarks()
+    """What a CSV file says of the seals. Records of a run are compared with them."""
 
     @property
     def seal_marks(self) -> SealMarks:
-        return self.run.seal_marks if self.run else SealMarks()
+        return self.run.seal_marks if self.run else self.stated_marks
+
+    def mark(self, line: str, name: str) -> str:
+        """Return the first line of a report with what was altered or is missing in this side."""
+        return self.run.mark(line, name) if self.run else self.stated_marks.mark(line, name)
 
     @property
     def folder(self) -> Path | None:
@@ -380,7 +386,8 @@ def _csv_side(path: Path, method: str) -> Side:
         raise InputError(msg, remedy=f"select one with {path}{SELECT}METHOD")
     trials = methods[chosen]
     identities = tuple(Identity(task=trial.task, repeat=trial.repeat) for trial in trials)
-    return Side(chosen, str(path), trials, identities, deviations=read_deviations(path, chosen))
+    deviations, marks = read_deviations(path, chosen), read_seal_marks(path, chosen)
+    return Side(chosen, str(path), trials, identities, deviations=deviations, stated_marks=marks)
 
 
 def _listed(names: Sequence[str]) -> str:
