@@ -10,11 +10,13 @@ import stat
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentbench.contract.identity import identify
 from agentbench.contract.load import load_task
+from agentbench.core.canonical import canonical
 from agentbench.core.errors import RecordError
 from agentbench.execution.task_bundle import CONTRACT, pack, pack_repository, unpack
 from tests.execution.conftest import Ab
@@ -99,6 +101,49 @@ def test_replay_of_altered_evidence_says_so(ab: Ab, tmp_path: Path) -> None:
     assert ran.code == 1
     assert ran.stdout.startswith("ALTERED: ")
     assert "AGREES: 1 attempt" in ran.stdout
+
+
+def _edit_record(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    value = json.loads((run / "attempts.jsonl").read_bytes())
+    change(value)
+    (run / "attempts.jsonl").write_bytes(canonical(value) + b"\n")
+
+
+def _replace_records_by_folder(run: Path) -> None:
+    (run / "attempts.jsonl").unlink()
+    (run / "attempts.jsonl").mkdir()
+
+
+UNREADABLE: dict[str, Callable[[Path], object]] = {
+    "patch": lambda run: (run / "tasks/answer/diffs/final.patch").write_bytes(b"another patch\n"),
+    "attempt folder": lambda run: shutil.rmtree(run / "tasks/answer"),
+    "folder outside": lambda run: _edit_record(run, lambda v: v["artifact_paths"].update(task_dir="../outside")),
+    "patch outside": lambda run: _edit_record(run, lambda v: v["patch"].update(path="../outside/diffs/final.patch")),
+    "records": _replace_records_by_folder,
+    "version": lambda run: _edit_record(run, lambda v: v.update(schema_version=99)),
+    "line ends": lambda run: (run / "attempts.jsonl").write_bytes(
+        (run / "attempts.jsonl").read_bytes().replace(b"\n", b"\r\n")
+    ),
+    "run.json": lambda run: (run / "run.json").write_text('{"suite": NaN}'),
+}
+
+
+@pytest.mark.req("E-13")
+def test_replay_of_evidence_that_cannot_be_used_says_altered(ab: Ab, tmp_path: Path) -> None:
+    ab.run_task(make_task(tmp_path / "task"), "--agent", "reference", "--out", tmp_path / "out")
+    whole = the_run(tmp_path / "out")
+    # What lies outside the run directory is not read, even if it looks like an attempt.
+    shutil.copytree(whole / "tasks/answer", tmp_path / "outside")
+    for name, change in UNREADABLE.items():
+        run = tmp_path / "run"
+        shutil.copytree(whole, run)
+        change(run)
+        ran = ab("replay", run)
+        assert (ran.code, ran.stdout.startswith("ALTERED: ")) == (1, True), (name, ran.stdout, ran.stderr)
+        assert ". UNAVAILABLE: " in ran.stdout.splitlines()[0], (name, ran.stdout)
+        ran = ab("replay", run, "--json")
+        assert (ran.code, ran.json["agrees"], ran.json["attempts"]) == (1, False, []), name
+        shutil.rmtree(run)
 
 
 @pytest.mark.req("E-13")
@@ -237,8 +282,8 @@ def test_replay_rejects_a_patch_with_another_digest(ab: Ab, tmp_path: Path) -> N
     patch = run / "tasks" / "answer" / "diffs" / "final.patch"
     patch.write_text(patch.read_text().replace("42", "43"))
     ran = ab("replay", run)
-    assert ran.code == 3
-    assert "does not match the record" in ran.stderr
+    assert ran.code == 1
+    assert "does not match the record" in ran.stdout
     assert json.loads((run / "attempts.jsonl").read_text())["result"]["passed"]
 
 

@@ -15,7 +15,7 @@ import pytest
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import Outcome
 from agentbench.record import durable, run_directory
-from agentbench.record.attempt_folder import AttemptFolder, task_dir_name
+from agentbench.record.attempt_folder import AttemptFolder, attempt_path, task_dir_name
 from agentbench.record.audit import verify_run
 from agentbench.record.naming import run_name
 from agentbench.record.run_directory import RunDirectory
@@ -253,3 +253,10 @@ def test_invalid_record_line_is_reported_with_its_number(tmp_path: Path) -> None
         file.write(b"{}\n")
     with pytest.raises(RecordError, match=r"attempts\.jsonl:2: "):
         list(run.records())
+
+
+@pytest.mark.parametrize("task_dir", ["../outside", "/etc", "tasks", "tasks/..", "tasks/a/b", "tasks/a\n", "tasks/.a"])
+def test_only_folders_of_attempts_are_read(tmp_path: Path, task_dir: str) -> None:
+    with pytest.raises(RecordError, match="is not an attempt folder"):
+        attempt_path(tmp_path, task_dir)
+    assert attempt_path(tmp_path, "tasks/a@r2a3") == tmp_path / "tasks/a@r2a3"

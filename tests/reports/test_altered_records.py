@@ -165,6 +165,18 @@ def _close_twice(run: Path) -> None:
         log.append(RunClosed(status="completed", closed_at="", attempts=3, events=log.count, head=log.head))
 
 
+def _seal_folder_outside(run: Path) -> None:
+    """Rewrite the chain with a seal for a folder outside the run directory."""
+    before = (run / "events.jsonl").read_bytes().splitlines(keepends=True)
+    seal = next(event.payload for event in read_events(run / "events.jsonl", types={AttemptSealed.type}))
+    assert isinstance(seal, AttemptSealed)
+    (run / "events.jsonl").write_bytes(before[0])
+    (run / "attempts.jsonl").write_bytes((run / "attempts.jsonl").read_bytes().splitlines(keepends=True)[0])
+    log, _ = EventLog.reopen(run / "events.jsonl")
+    with log:
+        log.append(seal.model_copy(update={"task_dir": "../outside", "files_sha256": "sha256:" + "1" * 64}))
+
+
 def _reseal_without_the_chain(run: Path) -> None:
     _hide(run)
     edit(run, '"passed":false', '"passed":true')
@@ -183,6 +195,7 @@ def _reseal_without_the_chain(run: Path) -> None:
         (_add, "attempts.jsonl:4 was never sealed"),
         (_duplicate, "attempts.jsonl:4 is a second record of the same attempt"),
         (_seal_twice, "events.jsonl:5 is not a seal of its own"),
+        (_seal_folder_outside, "events.jsonl seals '../outside', which is not an attempt folder"),
         (_close_twice, "events.jsonl:6 follows the closing record of the run"),
         (_reseal_without_the_chain, "events.jsonl:3 breaks the hash chain that seals the records"),
     ],

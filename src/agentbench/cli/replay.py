@@ -52,23 +52,31 @@ def command(run: Path, task_id: str | None, sandbox: str, key: Path | None, as_j
     Needs neither a model nor the task folder, so it works on a run directory copied from another machine. A run that
     keeps digests instead of text needs the key of its restricted store; the access is logged.
     """
+    from agentbench.core.errors import InputError, RecordError
+    from agentbench.core.text import printable
     from agentbench.execution.lab import Lab
     from agentbench.execution.replay import replay_run
     from agentbench.record.audit import verify_run
     from agentbench.record.recompute import recompute
     from agentbench.record.run_directory import RunDirectory
 
-    directory = RunDirectory.open(run)
-    originals = _originals(directory, key)
-    audit = verify_run(directory.path, recompute=recompute)
+    audit = verify_run(run, recompute=recompute)
     altered = str(audit.problems[0]) if audit.decision == "altered" else ""
-    chosen = recorded_backend(directory.path) if sandbox == "recorded" else sandbox
 
     def show(record: AttemptRecord) -> None:
         click.echo(f"Replaying {record.task_id} · {record.variant} · repeat {record.repeat}", err=True)
 
-    with Lab(sandbox=chosen) as lab:
-        replays = tuple(replay_run(directory, lab, task_id=task_id, originals=originals, report=show))
+    try:
+        directory = RunDirectory.open(run)
+        originals = _originals(directory, key)
+        with Lab(sandbox=recorded_backend(run) if sandbox == "recorded" else sandbox) as lab:
+            replays = tuple(replay_run(directory, lab, task_id=task_id, originals=originals, report=show))
+    except (InputError, RecordError) as error:
+        if not altered:
+            raise
+        unavailable = f"{_mark(altered)}UNAVAILABLE: {error.message}"
+        click.echo(_as_json(run, (), altered) if as_json else printable(unavailable))
+        raise click.exceptions.Exit(1) from None
     click.echo(_as_json(run, replays, altered) if as_json else _as_text(replays, altered))
     code = 1 if altered else _exit_code(replays)
     if code:
@@ -134,11 +142,14 @@ def _name(replay: Replay) -> str:
     return attempt_label(*replay.record.key)
 
 
+def _mark(altered: str) -> str:
+    return f"ALTERED: {altered}, see `ab verify`. " if altered else ""
+
+
 def _as_text(replays: tuple[Replay, ...], altered: str) -> str:
     from agentbench.core.text import printable
 
-    mark = f"ALTERED: {altered}, see `ab verify`. " if altered else ""
-    lines = [mark + _headline(replays)]
+    lines = [_mark(altered) + _headline(replays)]
     for replay in replays:
         why = f" ({replay.why})" if replay.why else ""
         result = (

@@ -18,7 +18,7 @@ from agentbench.execution.plan import PlanRow
 from agentbench.models.keys import Keys
 from agentbench.models.ledger import Account, Amount, Caps, Ledger
 from agentbench.policy.prices import MICRO, FallbackSchedule, Prices, parse_prices
-from agentbench.record.attempt_folder import EVENTS, MANIFEST
+from agentbench.record.attempt_folder import EVENTS, MANIFEST, attempt_path
 from agentbench.record.manifest import evidence_text
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
@@ -205,7 +205,7 @@ def recorded_folder(run: Path, row: PlanRow) -> Path | None:
     """Return the folder of the same task and repeat in another run, or None if that run has no such attempt."""
     for record in RunDirectory.open(run).finals():
         if (record.task_id, record.repeat) == (row.task.id, row.repeat):
-            return run / record.artifact_paths.task_dir
+            return attempt_path(run, record.artifact_paths.task_dir)
     return None
 
 

@@ -13,7 +13,7 @@ from agentbench.core.canonical import CanonicalError, parse_canonical, sha256_he
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, InputError, RecordError
 from agentbench.execution.evidence import sealed_run_key
-from agentbench.record.attempt_folder import EVENTS, ORIGINALS, content
+from agentbench.record.attempt_folder import EVENTS, ORIGINALS, attempt_path, content
 from agentbench.record.find_run import run_id
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
@@ -230,7 +230,7 @@ def _listed(run: Path, record: AttemptRecord) -> dict[str, str]:
     Raises:
         AlteredOriginal: the list cannot be read.
     """
-    data = content(run / record.artifact_paths.task_dir / ORIGINALS)
+    data = content(attempt_path(run, record.artifact_paths.task_dir) / ORIGINALS)
     if data is None:
         return {}
     try:
@@ -250,7 +250,7 @@ def _outputs_of(run: Path, record: AttemptRecord, seq: int) -> list[str]:
         InputError: the attempt has no such event.
         RecordError: the log cannot be read.
     """
-    for event in read_events(run / record.artifact_paths.task_dir / EVENTS):
+    for event in read_events(attempt_path(run, record.artifact_paths.task_dir) / EVENTS):
         if event.seq == seq:
             return _digests(event.payload.model_dump(mode="json"))
     raise InputError(f"attempt {record.attempt_id} has no event {seq}")

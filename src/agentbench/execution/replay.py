@@ -25,7 +25,7 @@ from agentbench.execution.lab import Lab
 from agentbench.execution.originals import OriginalsReader
 from agentbench.execution.reference_evidence import REFERENCE, RecordedDecoys, with_reference
 from agentbench.execution.task_bundle import CONTRACT, Bundle, secrets_redactor, unpack
-from agentbench.record.attempt_folder import EVENTS, FINAL_PATCH
+from agentbench.record.attempt_folder import EVENTS, FINAL_PATCH, attempt_path
 from agentbench.record.manifest import evidence_text
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import AttemptRecord
@@ -120,7 +120,7 @@ def replay_run(
         raise InputError(msg, remedy=f"tasks with attempts: {tasks}")
     for record in wanted:
         report(record)
-        yield replay_attempt(run.path / record.artifact_paths.task_dir, record, lab, originals)
+        yield replay_attempt(attempt_path(run.path, record.artifact_paths.task_dir), record, lab, originals)
 
 
 def replay_attempt(folder: Path, record: AttemptRecord, lab: Lab, originals: OriginalsReader | None = None) -> Replay:
@@ -298,7 +298,9 @@ class _Files:
         """
         if self.record.patch is None:
             raise RecordError(f"{self.folder}: the record has no patch")
-        data = _read(self.folder / Path(self.record.patch.path).relative_to(self.record.artifact_paths.task_dir))
+        if self.record.patch.path != f"{self.record.artifact_paths.task_dir}/{FINAL_PATCH}":
+            raise RecordError(f"{self.record.patch.path!r} is not the patch of {self.folder}")
+        data = _read(self.folder / FINAL_PATCH)
         if sha256_hex(data) != self.record.patch.sha256.removeprefix("sha256:"):
             msg = f"{self.record.patch.path} does not match the record's digest"
             raise RecordError(msg, remedy="run `ab verify` to see what was changed")

@@ -41,6 +41,7 @@ from agentbench.record.attempt_folder import (
     evidence_files,
     evidence_folders,
     hash_file,
+    is_task_dir,
 )
 from agentbench.record.manifest import Manifest, read_manifest
 from agentbench.record.manifest_problems import manifest_problems
@@ -60,7 +61,6 @@ Recompute = Callable[[Iterable[Event], Manifest, AttemptRecord, StoredEvidence],
 """Recomputes the verdict and the decisions of breakers, and returns how the record and the log differ from them."""
 
 SYMLINK = "is a symbolic link; a run has only files and folders"
-_TASK_DIR = re.compile(r"tasks/[A-Za-z0-9][A-Za-z0-9._-]{0,127}(@r[0-9]+(a[0-9]+)?)?")
 _BLOB = re.compile(rb'"blob":"([0-9a-f]{64})"')
 """A blob reference in a payload. Inside a JSON string the quotes would be escaped."""
 
@@ -129,7 +129,7 @@ def audit_attempt(run: Path, sealed: AttemptSealed, record: AttemptRecord | None
     """Audit the folder of a sealed attempt. `record` is its line in `attempts.jsonl`, or None if missing."""
     audit = _AttemptAuditor(run, sealed, record, terms)
     folder = run / sealed.task_dir
-    if not _TASK_DIR.fullmatch(sealed.task_dir) or folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+    if not is_task_dir(sealed.task_dir) or folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         audit.report("changed", "", "not an attempt folder")
     elif not folder.exists():
         audit.report("removed", "", f"the folder of attempt {sealed.attempt_id} is missing")

@@ -49,10 +49,29 @@ WORKSPACE = "repo"
 WORKSPACE_LIST = "meta/workspace.json"
 NOT_EVIDENCE = frozenset({WORKSPACE})
 
+_TASK_DIR = re.compile(r"tasks/[A-Za-z0-9][A-Za-z0-9._-]{0,127}(@r[0-9]+(a[0-9]+)?)?")
 _TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _CHUNK = 1 << 20
 MAX_CONTENT = 1024**3
 """Files that are read as a whole are much smaller."""
+
+
+def attempt_path(run: Path, task_dir: str) -> Path:
+    """Return the folder of an attempt that a record or an event names.
+
+    Raises:
+        RecordError: it would not be a folder below `tasks`.
+    """
+    if not is_task_dir(task_dir):
+        raise RecordError(
+            f"{run}: {task_dir!r} is not an attempt folder", remedy="run `ab verify` to see what was changed"
+        )
+    return run / task_dir
+
+
+def is_task_dir(task_dir: str) -> bool:
+    """Return whether a path is that of an attempt's folder, relative to the run directory."""
+    return _TASK_DIR.fullmatch(task_dir) is not None
 
 
 def task_dir_name(task_id: str, repeat: int, attempt: int) -> str:

@@ -26,7 +26,7 @@ from agentbench.core.cpu_budget import CpuBudget
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, RecordError
 from agentbench.record.attempt_audit import SYMLINK, AttemptAudit, AuditTerms, Recompute, audit_attempt
-from agentbench.record.attempt_folder import EVENTS, content
+from agentbench.record.attempt_folder import EVENTS, attempt_path, content
 from agentbench.record.kept_rules import RULES, is_rule_file, kept_rules, name_matches_content
 from agentbench.record.naming import ADJUDICATIONS, ATTEMPTS, PAGES, REPORT, RUN_JSON, SIGNATURES
 from agentbench.record.run_state import is_imported
@@ -405,7 +405,7 @@ def _record_line(number: int, raw: bytes) -> _RecordLine:
 
 def _state(path: Path, begun: AttemptBegun) -> str:
     """Describe how far an unfinished attempt got."""
-    log = path / begun.task_dir / EVENTS
+    log = attempt_path(path, begun.task_dir) / EVENTS
     if not log.is_file():
         return "; it has no log"
     chain = check_chain(log)

@@ -26,6 +26,7 @@ from agentbench.record.attempt_folder import (
     RECORD,
     TASK_FILE,
     WORKSPACE,
+    attempt_path,
     evidence_files,
 )
 from agentbench.trace.events import AttemptSealed, RunClosed, RunReduced
@@ -131,7 +132,7 @@ def _deletable_files(run: Path) -> Iterator[Path]:
 def _attempt_folders(run: Path) -> Iterator[Path]:
     for event in read_events(run / EVENTS, types={AttemptSealed.type}):
         if isinstance(event.payload, AttemptSealed):
-            folder = run / event.payload.task_dir
+            folder = attempt_path(run, event.payload.task_dir)
             if folder.is_symlink() or not folder.is_dir():
                 raise RecordError(f"{folder} is not an attempt folder")
             yield folder

@@ -26,7 +26,7 @@ from agentbench.core.canonical import CanonicalError, Json, canonical, parse_can
 from agentbench.core.errors import AgentBenchError, InputError, RecordError
 from agentbench.core.ids import new_ulid, now_iso
 from agentbench.core.regular_file import open_regular
-from agentbench.record.attempt_folder import EVENTS, AttemptFolder, task_dir_name
+from agentbench.record.attempt_folder import EVENTS, AttemptFolder, attempt_path, task_dir_name
 from agentbench.record.durable import append_line, drop_torn_line, write_atomic
 from agentbench.record.manifest import indented_json
 from agentbench.record.naming import ATTEMPTS, RUN_JSON, new_run_folder, read_run_json, run_name
@@ -326,6 +326,7 @@ class RunDirectory:
         return self._log
 
     def _folder(self, begun: AttemptBegun) -> AttemptFolder:
+        attempt_path(self.path, begun.task_dir)  # refuses a folder outside
         return AttemptFolder(
             run=self.path,
             redact=self._redact,

@@ -18,7 +18,7 @@ from agentbench.core.canonical import CanonicalError, canonical, parse_canonical
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import RecordError
 from agentbench.core.regular_file import open_regular
-from agentbench.record.attempt_folder import EVENTS, FILES, MANIFEST, TASK_FILE, content
+from agentbench.record.attempt_folder import EVENTS, FILES, MANIFEST, TASK_FILE, content, is_task_dir
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord
 from agentbench.trace.chain import GENESIS, BadLine, Line, read_line
@@ -226,7 +226,7 @@ def altered_evidence(folder: Path, record: AttemptRecord, seal: Seal, *, reduced
     Nothing is compared if the run sealed no files of the attempt, or if its folder is missing: then no report can show
     anything of it.
     """
-    if not seal.files_sha256 or not (folder / seal.task_dir).exists():
+    if not seal.files_sha256 or (is_task_dir(seal.task_dir) and not (folder / seal.task_dir).exists()):
         return None
     from agentbench.record.attempt_audit import AuditTerms, audit_attempt  # noqa: PLC0415 - few reports show evidence
 
@@ -247,7 +247,12 @@ def altered_origins(folder: Path, seals: SealCheck, attempts: Iterable[str]) -> 
     """
     for attempt_id in attempts:
         seal = seals.seals.get(attempt_id)
-        if seal is None or not seal.files_sha256 or not (place := folder / seal.task_dir).is_dir():
+        if seal is None or not seal.files_sha256:
+            continue
+        if not is_task_dir(seal.task_dir):
+            yield AlteredRecord(EVENTS, attempt_id, f"seals {seal.task_dir!r}, which is not an attempt folder")
+            continue
+        if not (place := folder / seal.task_dir).is_dir():
             continue
         data = content(place / FILES)
         sealed = data if data is not None and sha256_hex(data) == seal.files_sha256 else None

@@ -18,6 +18,7 @@ from agentbench.record.naming import ADJUDICATIONS
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.html.detail import Trace, detail, trace_parts
 from agentbench.reports.html.page import page_data
+from agentbench.reports.provenance import evidence
 from agentbench.reports.sources import Run, open_run, open_sides
 from agentbench.view.index import Entry, signature
 
@@ -119,7 +120,7 @@ class RunPages:
     def attempt(self, entry: Entry, attempt_id: str) -> str:
         """Return everything about an attempt except its events."""
         run, record = self.record(entry, attempt_id)
-        state = _evidence_state(run.path / record.artifact_paths.task_dir)
+        state = _evidence_state(evidence(run.path, record.artifact_paths.task_dir) or run.path)
         key = ("attempt", entry.key, attempt_id, _signature(entry.path), state)
         text = self._texts.get(key)
         if text is None:
@@ -142,7 +143,7 @@ class RunPages:
                 attempt was opened.
         """
         run, record = self.record(entry, attempt_id)
-        state = _evidence_state(run.path / record.artifact_paths.task_dir)
+        state = _evidence_state(evidence(run.path, record.artifact_paths.task_dir) or run.path)
         with self._lock:
             opened = self._opened.get((entry.key, attempt_id), state)
         if opened != state:
