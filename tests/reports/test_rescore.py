@@ -86,6 +86,9 @@ def test_every_format_is_labelled(run: Path, tmp_path: Path) -> None:
     [
         ("--weights", "{minimal: 0.5, trace: 0.5}", "exactly the keys"),
         ("--weights", "{minimal: 0.5, trace: 0.6, maintainability: 0.1}", "sum to 1"),
+        ("--caps", "usd: 1e308", "expected at most 1e+15; got 1e+308"),
+        ("--caps", "active_sec: 1e308", "expected at most 1e+15; got 1e+308"),
+        ("--weights", "{minimal: 1e308, trace: 1e308, maintainability: 1e308}", "numbers from 0 to 1, got 1e+308"),
         ("--weights", "{minimal: yes, trace: 0, maintainability: 0}", "expected a number"),
         ("--weights", "[1]", "expected a mapping"),
         ("--caps", "{steps: 3}", "x.yaml:1: steps: unknown key"),

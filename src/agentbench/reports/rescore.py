@@ -9,6 +9,7 @@ attempt that the cap stopped.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,6 +39,8 @@ from agentbench.verdict.terms import Caps, Terms, Weights
 
 LABEL = "COUNTERFACTUAL"
 WEIGHT_NAMES = ("minimal", "trace", "maintainability")
+MAX_CAP = 1e15
+"""Larger caps are refused. The largest numbers overflow when they are converted to millionths."""
 CAP_NAMES = ("active_sec", "tool_calls", "tokens", "usd")
 
 
@@ -182,7 +185,9 @@ def _merged(caps: Caps, new: Mapping[str, float]) -> Caps:
 # --------------------------------------------------------------------------------------------------------------
 
 
-def _numbers(document: Document, section: str, known: Sequence[str]) -> tuple[dict[str, float], list[Problem]]:
+def _numbers(
+    document: Document, section: str, known: Sequence[str], most: float = math.inf
+) -> tuple[dict[str, float], list[Problem]]:
     """Read the numbers of a file: those below the key `section`, or if there is none, all of them."""
     place = (section,) if section in document.value else ()
     given, problems = document.at(place), list(document.problems)
@@ -196,6 +201,8 @@ def _numbers(document: Document, section: str, known: Sequence[str]) -> tuple[di
         elif isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
             message = f"expected a number from 0; got {json.dumps(value)}"
             problems.append(document.problem((*place, name), message))
+        elif value > most:
+            problems.append(document.problem((*place, name), f"expected at most {most:g}; got {value:g}"))
         else:
             numbers[name] = float(value)
     return numbers, problems
@@ -214,7 +221,7 @@ def _weights(path: Path) -> Weights:
 
 def _caps(path: Path) -> dict[str, float]:
     document = read_document(path)
-    numbers, problems = _numbers(document, "caps", CAP_NAMES)
+    numbers, problems = _numbers(document, "caps", CAP_NAMES, MAX_CAP)
     if not numbers and not problems:
         problems.append(document.problem((), f"expected some of {', '.join(CAP_NAMES)}"))
     if problems:

@@ -43,8 +43,8 @@ class Weights:
 
     def __post_init__(self) -> None:
         values = (self.minimal, self.trace, self.maintainability)
-        if any(not math.isfinite(value) or value < 0 for value in values):
-            raise InputError(f"weights must be finite numbers of at least 0, got {values}")
+        if any(not 0 <= value <= 1 for value in values):
+            raise InputError(f"weights must be numbers from 0 to 1, got {', '.join(f'{value:g}' for value in values)}")
         if abs(math.fsum(values) - 1) > WEIGHT_TOLERANCE:
             raise InputError(f"weights must sum to 1, got a sum of {math.fsum(values):g}")
 
