@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import posix
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,3 +68,51 @@ def test_large_files_arrive_in_pieces(tmp_path: Path) -> None:
     assert (tmp_path / "big").read_bytes() == b"onetwothree"
     assert (tmp_path / "big").stat().st_mode & 0o777 == 0o755
     assert (tmp_path / "small").stat().st_mode & 0o777 == 0o644
+
+
+def refused_batch(root: Path, paths: list[bytes]) -> None:
+    """Write files and then one that cannot be written."""
+    (root / "folder").mkdir()
+    (root / "folder/file").touch()
+    batch = Batch(str(root).encode())
+    batch.add([[path, b"file", b"0", b"x"] for path in [*paths, b"folder"]])
+    assert batch.finish()[0] == b"refused"
+
+
+def test_folders_of_a_refused_batch_are_removed(tmp_path: Path) -> None:
+    refused_batch(tmp_path, [b"a/b/c/file", b"a/b/d/e/file", b"a/file", b"b/c/file"])
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
+
+
+def test_deep_folders_are_entered_once_and_not_once_per_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a walk from the root for every folder, 200,000 deep ones kept the command server busy for minutes."""
+    opened = 0
+    real = posix.open
+
+    def count(*arguments: object, **options: object) -> int:
+        nonlocal opened
+        opened += 1
+        return real(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("posix.open", count)
+    depth, files = 300, 10
+    refused_batch(tmp_path, [b"%d/" % number + b"a/" * (depth - 1) + b"file" for number in range(files)])
+    assert opened < 8 * depth * files
+
+
+def test_a_folder_that_is_moved_meanwhile_is_not_left_through(tmp_path: Path) -> None:
+    """A program may move the folder in which the server is, so that `..` leads elsewhere."""
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    root.mkdir()
+    elsewhere.mkdir()
+    batch = Batch(str(root).encode())
+    batch.add([[b"a/b/file", b"file", b"0", b"x"]])
+    writer = batch.writer
+    assert writer is not None
+    writer.apply()
+    (root / "a/b").rename(elsewhere / "b")
+    writer.staged = []
+    batch.add([[b"a/other", b"file", b"0", b"y"]])
+    assert batch.finish() == [b"ok"]
+    assert (root / "a/other").read_bytes() == b"y"
+    assert [path.name for path in elsewhere.rglob("*")] == ["b", "file"]

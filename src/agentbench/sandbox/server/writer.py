@@ -2,7 +2,8 @@
 
 Symlinks are never followed: each part of a path is opened relative to the one before it. New files are first written to
 a staging folder, so that a full disk shows before anything changed, and then moved into place; each step records how to
-undo it. Programs in the workspace can provoke every failure here, so a failure is an answer to the host, never a crash.
+undo it. A patch may nest thousands of folders, so each one is entered once and not once for every path below it.
+Programs in the workspace can provoke every failure here, so a failure is an answer to the host, never a crash.
 """
 
 from __future__ import annotations
@@ -78,6 +79,57 @@ def write_all(fd: int, content: bytes) -> None:
         view = view[posix.write(fd, view) :]
 
 
+class OpenFolder:
+    """The folder that was opened last. The next one is reached from there, not from the root."""
+
+    def __init__(self, root: int) -> None:
+        self.root = root
+        self.fd = posix.dup(root)
+        self.names: list[bytes] = []
+        self.above: list[tuple[int, int]] = []
+        """Device and inode of each folder above."""
+
+    def go_down(self, name: bytes, fd: int) -> None:
+        """Make `fd` the open folder. It has this name in the one that was open."""
+        self.above.append(identity(self.fd))
+        self.names.append(name)
+        posix.close(self.fd)
+        self.fd = fd
+
+    def go_up(self) -> bool:
+        """Open the folder above. Return False if a program moved the folder meanwhile: then the root is open."""
+        try:
+            above = posix.open(b"..", FOLDER, dir_fd=self.fd)
+        except OSError:
+            above = -1
+        same = above >= 0 and identity(above) == self.above[-1]
+        if not same:
+            if above >= 0:
+                posix.close(above)
+            above = posix.dup(self.root)
+        keep = len(self.names) - 1 if same else 0
+        del self.names[keep:], self.above[keep:]
+        posix.close(self.fd)
+        self.fd = above
+        return same
+
+    def go_up_towards(self, names: list[bytes]) -> None:
+        """Go up to the last folder that is on the way to another one."""
+        depth = len(self.names)
+        if self.names != names[:depth]:
+            depth = next(depth for depth, name in enumerate(self.names) if names[depth : depth + 1] != [name])
+        while len(self.names) > depth:
+            self.go_up()
+
+    def close(self) -> None:
+        posix.close(self.fd)
+
+
+def identity(fd: int) -> tuple[int, int]:
+    status = posix.fstat(fd)
+    return status.st_dev, status.st_ino
+
+
 class Writer:
     def __init__(self, workdir: bytes) -> None:
         self.root = posix.open(workdir, FOLDER)
@@ -85,6 +137,7 @@ class Writer:
         self.name = b".ab-" + posix.urandom(8).hex().encode()
         posix.mkdir(self.name, 0o700, dir_fd=self.root)
         self.stage_fd = posix.open(self.name, FOLDER, dir_fd=self.root)
+        self.open = OpenFolder(self.root)
         self.count = 0
         self.staged: list[tuple[bytes, bytes]] = []
         self.removed: list[bytes] = []
@@ -137,14 +190,11 @@ class Writer:
         except FileNotFoundError:
             return
         name = path.rpartition(b"/")[2]
-        try:
-            kind = self.kind(name, parent)
-            if kind == S_IFDIR:
-                raise Refused("cannot remove a folder: " + show(path))
-            if kind:
-                self.set_aside(path, name, parent)
-        finally:
-            posix.close(parent)
+        kind = self.kind(name, parent)
+        if kind == S_IFDIR:
+            raise Refused("cannot remove a folder: " + show(path))
+        if kind:
+            self.set_aside(path, name, parent)
         self.prune(path)
 
     def prune(self, path: bytes) -> None:
@@ -156,27 +206,22 @@ class Writer:
                 posix.rmdir(path.rpartition(b"/")[2], dir_fd=parent)
             except OSError:
                 return
-            finally:
-                posix.close(parent)
             self.undo.append(("mkdir", path, b""))
 
     def place(self, path: bytes, staged: bytes) -> None:
         parent = self.folder(path, make=True)
         name = path.rpartition(b"/")[2]
-        try:
-            kind = self.kind(name, parent)
-            if kind == S_IFDIR:
-                try:
-                    posix.rmdir(name, dir_fd=parent)
-                except OSError as error:
-                    raise Refused("cannot replace a folder that is not empty: " + show(path)) from error
-                self.undo.append(("mkdir", path, b""))
-            elif kind:
-                self.set_aside(path, name, parent)
-            posix.rename(staged, name, src_dir_fd=self.stage_fd, dst_dir_fd=parent)
-            self.undo.append(("unlink", path, b""))
-        finally:
-            posix.close(parent)
+        kind = self.kind(name, parent)
+        if kind == S_IFDIR:
+            try:
+                posix.rmdir(name, dir_fd=parent)
+            except OSError as error:
+                raise Refused("cannot replace a folder that is not empty: " + show(path)) from error
+            self.undo.append(("mkdir", path, b""))
+        elif kind:
+            self.set_aside(path, name, parent)
+        posix.rename(staged, name, src_dir_fd=self.stage_fd, dst_dir_fd=parent)
+        self.undo.append(("unlink", path, b""))
 
     def set_aside(self, path: bytes, name: bytes, parent: int) -> None:
         backup = self.next_name()
@@ -184,35 +229,40 @@ class Writer:
         self.undo.append(("restore", path, backup))
 
     def folder(self, path: bytes, *, make: bool) -> int:
-        """Open the folder that holds `path`, part by part. The caller closes it."""
-        current = posix.dup(self.root)
-        entered: list[bytes] = []
+        """Return a descriptor of the folder that holds `path`, valid until the next call."""
+        names = path.split(b"/")[:-1]
+        self.open.go_up_towards(names)
+        made = deepest = 0
         try:
-            for part in path.split(b"/")[:-1]:
-                entered.append(part)
-                below = self.enter(part, current, b"/".join(entered), make=make)
-                posix.close(current)
-                current = below
-        except BaseException:
-            posix.close(current)
-            raise
-        return current
+            for name in names[len(self.open.names) :]:
+                try:
+                    below = self.enter(name)
+                except FileNotFoundError:
+                    if not make:
+                        raise
+                    posix.mkdir(name, 0o755, dir_fd=self.open.fd)
+                    made, deepest = made + 1, len(self.open.names) + 1
+                    below = self.enter(name)
+                self.open.go_down(name, below)
+        finally:
+            if made:
+                # One step for all of them: with a step for each, the paths of deep folders would fill the memory.
+                self.undo.append(("rmdir", b"/".join(names[:deepest]), b"%d" % made))
+        return self.open.fd
 
-    def enter(self, part: bytes, parent: int, path: bytes, *, make: bool) -> int:
+    def enter(self, name: bytes) -> int:
+        """Open a folder of the open one, with all rights for the owner."""
+        parent = self.open.fd
         try:
-            below = posix.open(part, FOLDER, dir_fd=parent)
+            below = posix.open(name, FOLDER, dir_fd=parent)
         except OSError as error:
             if error.errno in (ENOTDIR, ELOOP):
+                path = b"/".join([*self.open.names, name])
                 raise Refused("path leads through a symlink or a file: " + show(path)) from error
-            if error.errno == EACCES and self.kind(part, parent) == S_IFDIR:
-                posix.chmod(part, 0o700, dir_fd=parent)
-                below = posix.open(part, FOLDER, dir_fd=parent)
-            elif error.errno == ENOENT and make:
-                posix.mkdir(part, 0o755, dir_fd=parent)
-                self.undo.append(("rmdir", path, b""))
-                below = posix.open(part, FOLDER, dir_fd=parent)
-            else:
+            if error.errno != EACCES or self.kind(name, parent) != S_IFDIR:
                 raise
+            posix.chmod(name, 0o700, dir_fd=parent)
+            below = posix.open(name, FOLDER, dir_fd=parent)
         self.make_usable(below)
         return below
 
@@ -233,27 +283,32 @@ class Writer:
             raise
 
     def roll_back(self) -> None:
-        for action, path, backup in reversed(self.undo):
-            name = path.rpartition(b"/")[2]
+        for action, path, detail in reversed(self.undo):
             try:
                 parent = self.folder(path, make=False)
-            except (OSError, Refused):
-                continue
-            try:
+                name = path.rpartition(b"/")[2]
                 if action == "mkdir":
                     posix.mkdir(name, 0o755, dir_fd=parent)
                 elif action == "rmdir":
-                    posix.rmdir(name, dir_fd=parent)
+                    self.remove_folders(name, int(detail))
                 elif action == "unlink":
                     posix.unlink(name, dir_fd=parent)
                 else:
-                    posix.rename(backup, name, src_dir_fd=self.stage_fd, dst_dir_fd=parent)
-            except OSError:
+                    posix.rename(detail, name, src_dir_fd=self.stage_fd, dst_dir_fd=parent)
+            except (OSError, Refused):
                 pass
-            finally:
-                posix.close(parent)
+
+    def remove_folders(self, name: bytes, count: int) -> None:
+        """Remove an empty folder of the open one and the folders above it, `count` in all."""
+        posix.rmdir(name, dir_fd=self.open.fd)
+        for _ in range(count - 1):
+            name = self.open.names[-1]
+            if not self.open.go_up():
+                return
+            posix.rmdir(name, dir_fd=self.open.fd)
 
     def close(self) -> None:
+        self.open.close()
         for name in posix.listdir(self.stage_fd):
             posix.unlink(name, dir_fd=self.stage_fd)
         posix.close(self.stage_fd)
