@@ -19,6 +19,7 @@ from agentbench.core.errors import SandboxError, SandboxLost
 from agentbench.core.host_evidence import HostEvidence
 from agentbench.core.reasons import Assurance, Gate, Outcome
 from agentbench.sandbox.protocol import Backend, Prepared, Sandbox, SandboxSpec
+from agentbench.sandbox.served_sandbox import ServedSandbox
 from agentbench.trace import events
 from agentbench.trace.events import (
     AcceptanceCheck,
@@ -262,6 +263,24 @@ def test_lost_sandbox_is_a_failure_unless_the_host_had_trouble(
         why = graded.steps[-1].why if oracle else graded.checks[0].decided.why
         assert ("the host shows no trouble: memory unknown" in why) == (outcome is Outcome.FAIL)
         assert ("trouble of the host: the process that owns the sandbox is gone" in why) == (outcome is Outcome.ERROR)
+
+
+@pytest.mark.req("G-01", "G-14")
+def test_sandbox_lost_while_the_patch_is_written_is_a_failure(
+    tasks: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A patch can make the command server busy or exceed a limit before any of its code runs."""
+
+    def lose(sandbox: ServedSandbox, _: object) -> None:
+        raise SandboxLost("the sandbox was lost", sandbox=sandbox.id, evidence=HostEvidence())
+
+    context = shell_task(tasks, tmp_path)
+    patch = patch_of(context, NEW)
+    monkeypatch.setattr(ServedSandbox, "write_files", lose)
+    graded = grade(patch, context)
+    assert [result.outcome for result in graded.checks] == [Outcome.FAIL]
+    assert graded.checks[0].decided.why.startswith("the code under test broke its sandbox")
+    assert {event.blame for event in payloads(context, events.SandboxLost)} == {"candidate"}
 
 
 @pytest.mark.req("G-14")

@@ -12,7 +12,7 @@ from agentbench.acceptance.checks.exit_status import step_result
 from agentbench.acceptance.grading_context import GradingContext, StepResult
 from agentbench.acceptance.protected import GradedTree, Protection, compose
 from agentbench.acceptance.reference import reference_patch
-from agentbench.acceptance.replica import declares_build, open_replica
+from agentbench.acceptance.replica import declares_build, open_base, write_tree
 from agentbench.acceptance.sandbox_loss import attribute_loss
 from agentbench.core.command import Completed
 from agentbench.core.errors import AgentFault, HarnessError, SandboxBroken, SandboxLost
@@ -96,13 +96,14 @@ class Candidate:
         Raises:
             BuildFailed: the build did not pass.
             PatchInvalid: a path of the tree cannot be written.
-            SandboxBroken: the candidate's code ended the sandbox or made it stop answering.
+            SandboxBroken: the candidate's files or code ended the sandbox or made it stop answering.
             SandboxError: the sandbox failed.
         """
         name = ""
         try:
-            with open_replica(self.context, self.tree if tree is None else tree, mounts) as sandbox:
+            with open_base(self.context, mounts) as sandbox:
                 name = sandbox.id
+                write_tree(sandbox, self.tree if tree is None else tree)
                 self.build(sandbox)
                 yield sandbox
         except SandboxLost as lost:
@@ -110,7 +111,7 @@ class Candidate:
             raise (self.attribute(lost) if lost.sandbox == name else lost) from lost
 
     def attribute(self, lost: SandboxLost) -> SandboxBroken | SandboxLost:
-        """Return the error for a replica that was lost after it had been opened."""
+        """Return the error for a replica that was lost while the tree was written, built or checked."""
         return attribute_loss(lost, "grading", self.context.log)
 
     def build(self, sandbox: Sandbox) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from agentbench.acceptance.grading_context import GradingContext
 from agentbench.acceptance.protected import GradedTree, Protection, compose
@@ -47,10 +47,19 @@ def open_replica(context: GradingContext, tree: GradedTree, mounts: Sequence[Mou
         SandboxError: the sandbox failed.
         PatchInvalid: a path of the tree cannot be written.
     """
-    with context.backend.open(grading_spec(context, mounts), context.prepared) as sandbox:
-        if tree.writes:
-            sandbox.write_files(tree.writes)
+    with open_base(context, mounts) as sandbox:
+        write_tree(sandbox, tree)
         yield sandbox
+
+
+def open_base(context: GradingContext, mounts: Sequence[Mount] = ()) -> AbstractContextManager[Sandbox]:
+    """Open a replica of the base repository. `write_tree` then makes it a replica of a tree."""
+    return context.backend.open(grading_spec(context, mounts), context.prepared)
+
+
+def write_tree(sandbox: Sandbox, tree: GradedTree) -> None:
+    if tree.writes:
+        sandbox.write_files(tree.writes)
 
 
 def declares_build(context: GradingContext) -> bool:
