@@ -17,6 +17,8 @@ from agentbench.sandbox.docker.engine import Engine, EngineFacts
 from agentbench.sandbox.memory_limit import MemoryGauge
 
 _MAX_FILES = 500_000
+_MAX_DEPTH = 256
+"""The kernel looks up every folder of a path, so measuring deep folders takes long. A project has some tens."""
 _MAX_DESCRIPTORS = 20_000
 """Examined in one measurement."""
 
@@ -120,18 +122,22 @@ def _upper_folder(pid: int) -> Path | None:
 
 
 def measure_folder(top: Path) -> tuple[int, int, bool]:
-    """Measure a folder that may be changing: bytes on disk, files, and whether a path was too long. No file is opened."""
+    """Measure a folder that may be changing: bytes on disk, files, and whether folders are too deep. No file is opened."""
     total = count = 0
     too_deep = False
     linked: set[int] = set()
-    folders = [os.fspath(top)]
+    folders = [(os.fspath(top), 0)]
     while folders and count < _MAX_FILES:
+        folder, depth = folders.pop()
+        if depth > _MAX_DEPTH:
+            too_deep = True
+            continue
         try:
-            with os.scandir(folders.pop()) as items:
+            with os.scandir(folder) as items:
                 for item in items:
                     count += 1
                     if item.is_dir(follow_symlinks=False):
-                        folders.append(item.path)
+                        folders.append((item.path, depth + 1))
                     else:
                         total += _size_on_disk(item, linked)
         except OSError as error:
