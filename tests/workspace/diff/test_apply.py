@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbench.core.errors import PatchInvalid, WorkspaceError
+from agentbench.sandbox.protocol import Limits
 from agentbench.tree.entry import Entry, FileWrite
 from agentbench.tree.folder import FolderTree
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.tree.memory import MemoryTree
 from agentbench.workspace.diff.apply import PatchedTree, plan_writes
 from agentbench.workspace.diff.extract import extract
+from agentbench.workspace.diff.file_patch import PatchLimits
 from agentbench.workspace.diff.parse import parse
 from tests.workspace.reference_git import commit_all, git, repository
 
@@ -186,6 +188,19 @@ class TestFiles:
 
     def test_rename_onto_an_existing_file_is_rejected(self) -> None:
         assert_rejected(self.base, b"diff --git a/f b/x\nrename from f\nrename to x\n", "already exists")
+
+    def test_number_of_files_and_folders_is_limited(self) -> None:
+        patch = b"".join(
+            b"diff --git a/%b b/%b\nnew file mode 100644\nindex 0000000..e69de29\n" % (path, path)
+            for path in (b"a/b/c", b"a/b/d", b"a/b-c/d", b"a.b/c")
+        )
+        # a, a/b, a/b/c, a/b/d, a/b-c, a/b-c/d, a.b, a.b/c
+        assert len(plan_writes(parse(patch), MemoryTree(), limits=PatchLimits(entries=8)).writes) == 4
+        with pytest.raises(PatchInvalid, match="writes 8 files and folders, the limit is 7"):
+            plan_writes(parse(patch), MemoryTree(), limits=PatchLimits(entries=7))
+
+    def test_a_patch_may_write_what_a_sandbox_has_room_for(self) -> None:
+        assert PatchLimits().entries == Limits().inodes
 
     def test_deletions_come_before_files(self) -> None:
         patch = b"diff --git a/f b/f/inner\nrename from f\nrename to f/inner\n"

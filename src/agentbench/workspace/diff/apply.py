@@ -11,7 +11,7 @@ from agentbench.tree.entry import Entry, FileWrite, Kind, Tree
 from agentbench.tree.limits import TreeTooLarge
 from agentbench.workspace.diff.binary import apply_delta, blob_id
 from agentbench.workspace.diff.file_patch import EXECUTABLE, SYMLINK, BinaryContent, FilePatch, Op, PatchLimits
-from agentbench.workspace.diff.paths import display_path, parents, target_problem
+from agentbench.workspace.diff.paths import count_entries, display_path, parents, target_problem
 from agentbench.workspace.diff.placement import Placement, place_hunks, place_hunks_by_text
 
 _FULL_ID = 40
@@ -100,6 +100,12 @@ class _Planner:
 
     def finish(self) -> PlannedWrites:
         """Check that every written path is free and below real folders once the patch is applied."""
+        entries = count_entries(self._written)
+        if entries > self._limits.entries:
+            raise PatchInvalid(
+                f"the patch writes {entries} files and folders, the limit is {self._limits.entries}",
+                remedy="nest fewer folders",
+            )
         for path in self._written:
             problem = self._place_problem(path)
             if problem is not None:

@@ -31,6 +31,8 @@ class PatchLimits:
     """Size of one file after the patch."""
     total_bytes: int = 256 * MIB
     """Size of all files after the patch."""
+    entries: int = 200_000
+    """Files that it writes and folders above them. A sandbox has room for as many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import takewhile
 
 _PATH_MAX = 4095
 _NAME_MAX = 255
@@ -27,6 +28,18 @@ def parents(path: bytes) -> Iterator[bytes]:
     while slash >= 0:
         yield path[:slash]
         slash = path.find(b"/", slash + 1)
+
+
+def count_entries(paths: Collection[bytes]) -> int:
+    """Count files and the folders above them, each once."""
+    total = 0
+    before: list[bytes] = []
+    for path in sorted(paths, key=lambda path: path.replace(b"/", b"\0")):  # a folder's entries follow one another
+        parts = path.split(b"/")
+        shared = zip(parts, before, strict=False)
+        total += len(parts) - sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], shared))
+        before = parts
+    return total
 
 
 def path_problem(path: bytes) -> str | None:
