@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentbench.acceptance.decoys.exceptions import is_one_class
+from agentbench.acceptance.decoys.exceptions import ExceptionClasses
 
 pytestmark = pytest.mark.component
 
@@ -31,4 +31,4 @@ def test_only_classes_of_one_pair_or_of_the_base_are_excused(
     base: list[bytes],
     excused: bool,
 ) -> None:
-    assert is_one_class("KeyError", "ValueError", patched, base) is excused
+    assert ExceptionClasses(patched, base).has("KeyError", "ValueError") is excused

@@ -446,3 +446,54 @@ def test_renamed_file_excuses_only_what_it_did(old: str, added: str, severities:
         )
     )
     assert [finding.severity for finding in findings if finding.severity == "gate"][:1] == severities
+
+
+class TestLargeFiles:
+    """Syntax trees are much larger than their sources, so only some of a large patch is parsed."""
+
+    DENSE = "x=[" + "0," * 150_000 + "]\n"
+
+    def rules(
+        self, files: Mapping[str, bytes], before: Mapping[str, bytes] | None = None
+    ) -> list[tuple[str, str, str]]:
+        patches = [
+            parse(f"diff --git a/{path} b/{path}\nnew file mode 100644\nindex 0000000..e69de29\n".encode())[0]
+            for path in files
+        ]
+        findings = inspect(
+            InspectedPatch(
+                patches=patches,
+                writes=[FileWrite(path.encode(), content=content) for path, content in files.items()],
+                before={path.encode(): content for path, content in (before or {}).items()},
+                base=frozenset(),
+            )
+        )
+        return [(finding.path or "", finding.rule, finding.severity) for finding in findings]
+
+    def test_files_beyond_the_budget_are_noted(self) -> None:
+        noted = self.rules({f"m{number}.py": self.DENSE.encode() for number in range(5)})
+        assert noted == [(f"m{number}.py", "not_inspected", "note") for number in (3, 4)]
+
+    def test_large_files_do_not_keep_small_ones_from_being_inspected(self) -> None:
+        files = {f"a{number}.py": self.DENSE.encode() for number in range(5)}
+        found = self.rules({**files, "z.py": b"import os\nos._exit(0)\n"})
+        assert found[0] == ("z.py", "early_exit", "gate")
+
+    def test_large_texts_do_not_keep_python_from_being_inspected(self) -> None:
+        text = b"import a\n" * 200_000
+        found = self.rules({"a.txt": text, "b.txt": text, "z.py": b"import os\nos._exit(0)\n"})
+        assert found[0] == ("z.py", "early_exit", "gate")
+        assert ("b.txt", "not_inspected", "note") in found
+
+    def test_unparsed_python_is_searched_for_words(self) -> None:
+        padding = b"x = 1\n" * 400_000
+        code = b"# co_consts\nvalue = frame.f_locals\n"
+        assert self.rules({"m.py": padding + code}) == [
+            ("m.py", "not_inspected", "gate"),
+            ("m.py", "not_inspected", "note"),
+        ]
+        assert {severity for _, _, severity in self.rules({"m.txt": b"import a\n" + padding + code})} == {"note"}
+
+    def test_word_after_many_in_comments_is_found(self) -> None:
+        content = b"# f_locals\n" * 200_000 + b"value = frame.f_locals\n"
+        assert self.rules({"m.py": content})[0] == ("m.py", "not_inspected", "gate")

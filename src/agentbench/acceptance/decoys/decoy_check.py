@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from agentbench.acceptance.candidate import BuildFailed
 from agentbench.acceptance.checks.pytest.check import PytestCheck, SelectedTests
@@ -24,6 +25,9 @@ from agentbench.acceptance.grading_context import CheckOutcome, Finding, with_ru
 from agentbench.core.background import BackgroundCalls
 from agentbench.core.errors import AgentFault, ContractError, PatchInvalid, TaskError
 from agentbench.core.reasons import Outcome
+
+if TYPE_CHECKING:
+    from agentbench.acceptance.decoys.exceptions import ExceptionClasses
 
 RULE = "passes_false_tests"
 MAX_FINDINGS = 5
@@ -222,20 +226,25 @@ class _DecoyCheck:
         return [target for target in passed if target in correct]
 
     def _expects_one_class(self, target: DecoyTarget, run: DecoyRun) -> bool:
-        from agentbench.acceptance.decoys.exceptions import is_one_class  # noqa: PLC0415 - few decoys pass
+        mutation = target.mutation
+        is_one = mutation.kind == "exception" and self._exception_classes.has(
+            mutation.original, mutation.replacements[run.assignment.decoys[target]]
+        )
+        self._without_evidence |= set(target.ids) if is_one else set()
+        return is_one
 
-        mutation, candidate = target.mutation, self._tests.candidate
+    @cached_property
+    def _exception_classes(self) -> ExceptionClasses:
+        from agentbench.acceptance.decoys.exceptions import ExceptionClasses  # noqa: PLC0415 - few decoys pass
+
+        candidate = self._tests.candidate
         patched = (write.content or b"" for write in candidate.tree.writes if write.path.endswith(b".py"))
         base = (
             self._tests.before(path.decode(errors="surrogateescape"))
             for path in candidate.base
             if path.endswith(b".py")
         )
-        is_one = mutation.kind == "exception" and is_one_class(
-            mutation.original, mutation.replacements[run.assignment.decoys[target]], patched, base
-        )
-        self._without_evidence |= set(target.ids) if is_one else set()
-        return is_one
+        return ExceptionClasses(patched, base)
 
 
 def _outcome(run: PytestRun, outcome: Outcome, why: str) -> CheckOutcome:

@@ -6,9 +6,11 @@ import ast
 import builtins
 import random
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from agentbench.acceptance.decoys.assertions import RAISES
 from agentbench.acceptance.decoys.source_file import SourceFile, names_in
+from agentbench.core.python_syntax import MAX_SOURCE, affordable, parse_or_none, parse_size
 
 _FREQUENCY = {
     "ValueError": 49,
@@ -49,24 +51,37 @@ def other_exceptions(expected: ast.expr, file: SourceFile, rng: random.Random) -
     return others
 
 
-def is_one_class(expected: str, other: str, patched: Iterable[bytes], base: Iterable[bytes]) -> bool:
-    """Return whether a class is derived from these two built-in exceptions and no third one.
+class ExceptionClasses:
+    """The classes of a candidate that are derived from two built-in exceptions. Every file is parsed once at most."""
 
-    Honest code has such classes (`class Missing(KeyError, AttributeError)`). In the files of the patch, classes of several
-    such pairs do not count: they could be there to excuse whatever a decoy expects.
-    """
-    pair = frozenset({expected, other})
-    return _pairs_of(patched) == {pair} or pair in _pairs_of(base)
+    def __init__(self, patched: Iterable[bytes], base: Iterable[bytes]) -> None:
+        self._sources = patched, base
+
+    def has(self, expected: str, other: str) -> bool:
+        """Return whether a class is derived from these two exceptions and no third one.
+
+        Honest code has such classes (`class Missing(KeyError, AttributeError)`). In the files of the patch, classes of
+        several such pairs do not count: they could be there to excuse whatever a decoy expects.
+        """
+        pair = frozenset({expected, other})
+        return self._patched == {pair} or pair in self._base
+
+    @cached_property
+    def _patched(self) -> set[frozenset[str]]:
+        sources = list(self._sources[0])
+        return _pairs_of(source for source, allowed in zip(sources, affordable(sources), strict=True) if allowed)
+
+    @cached_property
+    def _base(self) -> set[frozenset[str]]:
+        return _pairs_of(source for source in self._sources[1] if parse_size(source) <= MAX_SOURCE)
 
 
 def _pairs_of(sources: Iterable[bytes]) -> set[frozenset[str]]:
     """Return the built-in exceptions of each class that is derived from several."""
     pairs: set[frozenset[str]] = set()
     for source in sources:
-        try:
-            nodes = list(ast.walk(ast.parse(source)))
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
+        tree = parse_or_none(source)
+        nodes = () if tree is None else ast.walk(tree)
         bases = {node.name: node.bases for node in nodes if isinstance(node, ast.ClassDef)}
         pairs |= {exceptions for name in bases if len(exceptions := _builtin_bases(name, bases)) > 1}
     return pairs

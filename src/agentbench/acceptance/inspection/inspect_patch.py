@@ -16,17 +16,16 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Literal
 
 from agentbench.acceptance.grading_context import Finding
 from agentbench.acceptance.inspection.compiled_files import compiled_kind
 from agentbench.acceptance.inspection.dependencies import added_dependencies, is_declaration, is_python_declaration
 from agentbench.acceptance.inspection.rule_match import RuleMatch, SyntaxNodes
-from agentbench.acceptance.inspection.tampering import find_tampering, search_words
+from agentbench.acceptance.inspection.tampering import SEARCHED_WORDS, find_tampering, search_words
 from agentbench.acceptance.protected import BYTECODE, RUNNER_FILES, TEST_FOLDERS
 from agentbench.core.dataclass import dataclass
-from agentbench.core.python_syntax import parse as parse_python
+from agentbench.core.python_syntax import MAX_SOURCE, MAX_SOURCES, affordable, parse_or_none
 from agentbench.tree.entry import FileWrite
 from agentbench.verdict.review import COMPILED_FILE
 from agentbench.workspace.diff.compare import Globs
@@ -37,7 +36,6 @@ from agentbench.workspace.diff.line_diff import LineDiff, split_lines
 MAX_FINDINGS = 50
 MIN_MOVED_LINE = 8
 """Shorter lines may appear in two places by chance."""
-MAX_SOURCE = 2 * 1024 * 1024
 STARTUP_FILES = frozenset({b"sitecustomize.py", b"usercustomize.py"})
 RUNNER_MODULES = frozenset(
     {"pytest", "_pytest", "py", "pluggy", "iniconfig", "unittest", "doctest", "importlib", "site", "builtins", "sys"}
@@ -48,6 +46,12 @@ _MAY_BE_PYTHON = re.compile(rb"(?:^|[\r\n])[ \t\f]*(?:async|def|class|import|fro
 """Matches a possible start of such a statement. Files without a match, such as large tables, are not parsed."""
 PLAIN_ENCODINGS = frozenset({"utf-8", "utf-8-sig", "ascii", "us-ascii", "iso-8859-1"})
 """Encodings, as `tokenize` calls them, in which a line end is one byte and no other bytes become one."""
+_IMPORT_LINE = re.compile(rb"(?:^|[\r\n])import[ \t]")
+_SEARCHED_WORDS = re.compile(SEARCHED_WORDS.pattern.encode())
+_AROUND_WORD = 2000
+"""Bytes of a line that are read before and after a word, in a file that is too large to be parsed."""
+_MAX_MENTIONS = 20_000
+"""Further words of such a file count even in comments."""
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 IMPORT_ROOTS = frozenset({b"", b"src", b"lib", b"python", *TEST_FOLDERS})
 
@@ -81,42 +85,80 @@ def inspect(inspected: InspectedPatch) -> tuple[Finding, ...]:
         *_compiled_files(inspected),
         *_dependencies(inspected),
     ]
-    is_about_testing = _is_about_testing(inspected.base)
-    removed = _removed_lines(inspected.patches)
-    sources = list(_sources(inspected, generated))
-    # A module that product code imports is product code, whatever it is called.
-    disguised = any(_imports_tests(source.syntax) for source in sources if not _is_test(source.patch.path))
-    disguised |= any(_links_to_tests(write) for write in inspected.writes)
-    diff = LineDiff()
-    for source in sources:
-        patch, content = source.patch, source.content
-        before = b"" if _is_new_file(patch) else inspected.before.get(patch.old_path, b"")
-        added = _added_lines(before, content, diff)
-        matches = list(_code_matches(source, added, is_test=_is_test(patch.path) and not disguised))
-        lines = [line.strip() for line in content.split(b"\n")]
-        tokens = {match.token for match in matches if match.token}
-        known_tokens = {token for token in tokens if _is_known(token.encode(), before, patch, content)}
-        counts_before = (
-            Counter() if all(match.token for match in matches) else _matches_without_token(PythonSource(patch, before))
-        )
-        counts_after = _matches_without_token(source) if counts_before else counts_before
-        for match in matches:
-            known = match.token in known_tokens
-            known |= (
-                not match.token
-                and 0 < counts_after[match.rule, match.detail] <= counts_before[match.rule, match.detail]
-            )
-            known |= not match.last_line and _line(lines, match.line) in removed
-            known |= (is_about_testing or _is_test_support(patch.path)) and match.rule in {
-                "runner_internals",
-                "skip_from_source",
-            }
-            findings.append(_finding(patch.path, match, lines, known=known))
+    findings += _code_findings(inspected, list(_sources(inspected, generated)))
     findings.sort(key=lambda finding: finding.severity != "gate")
     if len(findings) > MAX_FINDINGS:
         rest = Finding("more_findings", "note", f"{len(findings) - MAX_FINDINGS} more findings not shown")
         return (*findings[:MAX_FINDINGS], rest)
     return tuple(findings)
+
+
+def _code_findings(inspected: InspectedPatch, sources: Sequence[PythonSource]) -> list[Finding]:
+    """Return findings about code."""
+    context = _CodeContext(inspected)
+    parsed_before = affordable([source.before for source in sources])
+    # A module that product code imports is product code, whatever it is called.
+    disguised = any(_links_to_tests(write) for write in inspected.writes)
+    found: list[tuple[PythonSource, RuleMatch, Finding]] = []
+    for source, parse_before in zip(sources, parsed_before, strict=True):
+        matches, imports_tests = _inspect_source(source, context, parse_before=parse_before)
+        disguised |= imports_tests and not _is_test(source.patch.path)
+        found += ((source, match, finding) for match, finding in matches)
+    return [
+        finding
+        for source, match, finding in found
+        # The agent's own tests may skip, fail and compare as they like.
+        if disguised or not (match.product_only and _is_test(source.patch.path))
+    ]
+
+
+class _CodeContext:
+    """The parts of a patch that matter for each of its files."""
+
+    def __init__(self, inspected: InspectedPatch) -> None:
+        self.is_about_testing = _is_about_testing(inspected.base)
+        self.removed = _removed_lines(inspected.patches)
+        self.diff = LineDiff()
+
+
+def _inspect_source(
+    source: PythonSource, context: _CodeContext, *, parse_before: bool
+) -> tuple[list[tuple[RuleMatch, Finding]], bool]:
+    """Return the matches in a file with their findings, and whether it imports tests.
+
+    The file is parsed once, and its syntax tree, which is much larger, is not kept.
+    """
+    patch, content, before = source.patch, source.content, source.before
+    syntax = _syntax(content) if source.affordable else None
+    if not source.affordable:
+        lines = dict(_mentioning_lines(content))
+        texts = ((number, line.decode("utf-8", "replace")) for number, line in lines.items())
+        matches = list(_search_only(source, 1, texts))
+    elif not source.is_named_python and not _has_statements(syntax):
+        return [], False
+    else:
+        lines = dict(enumerate(content.split(b"\n"), 1))
+        matches = list(_code_matches(source, syntax, _added_lines(before, content, context.diff)))
+    tokens = {match.token for match in matches if match.token}
+    known_tokens = {token for token in tokens if _is_known(token.encode(), before, patch, content)}
+    counts_before: Counter[tuple[str, str]] = Counter()
+    if parse_before and syntax is not None and not all(match.token for match in matches):
+        counts_before = _matches_without_token(source, _syntax(before))
+    counts_after = _matches_without_token(source, syntax) if counts_before else counts_before
+    found: list[tuple[RuleMatch, Finding]] = []
+    for match in matches:
+        line = lines.get(match.line, b"").strip()
+        known = match.token in known_tokens
+        known |= (
+            not match.token and 0 < counts_after[match.rule, match.detail] <= counts_before[match.rule, match.detail]
+        )
+        known |= not match.last_line and line in context.removed
+        known |= (context.is_about_testing or _is_test_support(patch.path)) and match.rule in {
+            "runner_internals",
+            "skip_from_source",
+        }
+        found.append((match, _finding(patch.path, match, line, known=known)))
+    return found, _imports_tests(syntax)
 
 
 def _is_new_file(patch: FilePatch) -> bool:
@@ -141,9 +183,9 @@ def _is_test_support(path: bytes) -> bool:
     return b"testing" in path.removesuffix(b".py").split(b"/")
 
 
-def _matches_without_token(source: PythonSource) -> Counter[tuple[str, str]]:
+def _matches_without_token(source: PythonSource, syntax: SyntaxNodes | None) -> Counter[tuple[str, str]]:
     """Count matches without a telling word, so that reformatted code can be recognised as the same code."""
-    matches = () if source.syntax is None else find_tampering(source.syntax, script=source.is_script)
+    matches = () if syntax is None else find_tampering(syntax, script=source.is_script)
     return Counter((match.rule, match.detail) for match in matches if not match.token)
 
 
@@ -169,18 +211,14 @@ def _has_plain_lines(content: bytes) -> bool:
     return encoding in PLAIN_ENCODINGS
 
 
-def _line(lines: Sequence[bytes], number: int) -> bytes:
-    return lines[number - 1] if 0 < number <= len(lines) else b""
-
-
-def _finding(path: bytes, match: RuleMatch, lines: Sequence[bytes], *, known: bool) -> Finding:
+def _finding(path: bytes, match: RuleMatch, line: bytes, *, known: bool) -> Finding:
     return Finding(
         rule=match.rule,
         severity="note" if known or not match.gating else "gate",
         detail=match.detail,
         path=path_text(path)[0],
         line=match.line,
-        excerpt=_line(lines, match.line)[:200].decode("utf-8", "backslashreplace"),
+        excerpt=line[:200].decode("utf-8", "backslashreplace"),
     )
 
 
@@ -246,7 +284,7 @@ def _runs_at_startup(write: FileWrite) -> bool:
     folder, name = posixpath.split(write.path)
     if name in STARTUP_FILES or write.symlink is not None or folder in IMPORT_ROOTS or b"-packages" in folder:
         return True
-    return any(line.startswith((b"import ", b"import\t")) for line in (write.content or b"").splitlines())
+    return _IMPORT_LINE.search(write.content or b"") is not None
 
 
 def _dependencies(inspected: InspectedPatch) -> Iterator[Finding]:
@@ -330,20 +368,18 @@ def _is_module_name(text: str) -> bool:
     return len(text) < 200 and "." in text and all(part.isidentifier() for part in text.lstrip(".").split("."))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PythonSource:
-    """A Python file as the patch leaves it, or as it was before."""
+    """A file as the patch leaves it that is Python by its name, or may be."""
 
     patch: FilePatch
     content: bytes
-
-    @cached_property
-    def syntax(self) -> SyntaxNodes | None:
-        """Its syntax, or None if the file is too long or needs a newer Python, which the sandbox may have."""
-        try:
-            return SyntaxNodes(parse_python(self.content)) if len(self.content) <= MAX_SOURCE else None
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+    before: bytes
+    """Its content in the base repository; empty for a new file."""
+    is_named_python: bool
+    """Whether its name or first line says that it is Python."""
+    affordable: bool
+    """Whether it may be parsed."""
 
     @property
     def is_script(self) -> bool:
@@ -352,49 +388,95 @@ class PythonSource:
 
 
 def _sources(inspected: InspectedPatch, generated: Globs) -> Iterator[PythonSource]:
-    """Yield Python files as the patch leaves them."""
+    """Yield files that may be Python. A link, a loader or `exec` may run Python under any file name."""
     contents = {write.path: write.content for write in inspected.writes}
+    named: list[tuple[FilePatch, bytes]] = []
+    others: list[tuple[FilePatch, bytes]] = []
     for patch in inspected.patches:
         content = contents.get(patch.path)
         if content is None or generated.match(patch.path):
             continue
         if inspected.graded is not None and patch.path not in inspected.graded:
             continue
-        source = PythonSource(patch, content)
-        if _is_python(source):
-            yield source
+        if _is_named_python(patch.path, content):
+            named.append((patch, content))
+        elif _MAY_BE_PYTHON.search(content):
+            others.append((patch, content))
+    # Large texts and tables are parsed on a budget of their own.
+    budgets = ((named, MAX_SOURCES), (others, MAX_SOURCE))
+    allowed = {
+        patch.path: may_parse
+        for files, total in budgets
+        for (patch, _), may_parse in zip(files, affordable([content for _, content in files], total), strict=True)
+    }
+    names = {patch.path for patch, _ in named}
+    for patch, content in sorted((*named, *others), key=lambda item: item[0].patch_line):
+        before = b"" if _is_new_file(patch) else inspected.before.get(patch.old_path, b"")
+        yield PythonSource(patch, content, before, patch.path in names, allowed[patch.path])
 
 
-def _is_python(source: PythonSource) -> bool:
-    """Recognise Python under any file name: a link, a loader or `exec` may run it under another one."""
-    content = source.content
-    if source.patch.path.endswith((b".py", b".pyw")) or (content.startswith(b"#!") and b"python" in content[:80]):
-        return True
-    syntax = source.syntax if _MAY_BE_PYTHON.search(content) else None
+def _is_named_python(path: bytes, content: bytes) -> bool:
+    return path.endswith((b".py", b".pyw")) or (content.startswith(b"#!") and b"python" in content[:80])
+
+
+def _syntax(source: bytes) -> SyntaxNodes | None:
+    """Return the syntax of a source, or None if it needs a newer Python, which the sandbox may have."""
+    tree = parse_or_none(source)
+    return None if tree is None else SyntaxNodes(tree)
+
+
+def _has_statements(syntax: SyntaxNodes | None) -> bool:
     return syntax is not None and any(syntax.of(kind) for kind in _STATEMENTS)
 
 
-def _code_matches(source: PythonSource, added: Sequence[int], *, is_test: bool) -> Iterator[RuleMatch]:
+def _code_matches(source: PythonSource, syntax: SyntaxNodes | None, added: Sequence[int]) -> Iterator[RuleMatch]:
     content = source.content
     matches: Iterable[RuleMatch]
-    if source.syntax is not None:
+    if syntax is not None:
         # For Python, a lone carriage return ends a line too, so its numbers may differ from those of a patch.
         lines = None if b"\r" in content else added
-        tampering = find_tampering(source.syntax, script=source.is_script, lines=lines)
+        tampering = find_tampering(syntax, script=source.is_script, lines=lines)
         matches = tampering if lines is not None else _renumber_lines(content, tampering)
     else:
-        detail = "could not be parsed, only searched for suspicious words"
         numbers = frozenset(added)
         numbered = enumerate(content.decode("utf-8", "replace").split("\n"), 1)
-        parts = ((number, part) for number, line in numbered for part in line.split("\r"))
-        matches = [
-            RuleMatch("not_inspected", added[0], detail, "", gating=False),
-            *search_words((number, part) for number, part in parts if number in numbers),
-        ]
-    for match in matches:
-        # The agent's own tests may skip, fail and compare as they like.
-        if match.touches(added) and not (is_test and match.product_only):
-            yield match
+        matches = _search_only(source, added[0], (item for item in numbered if item[0] in numbers))
+    return (match for match in matches if match.touches(added))
+
+
+def _search_only(source: PythonSource, first: int, lines: Iterable[tuple[int, str]]) -> Iterator[RuleMatch]:
+    """Yield a note that the file was not parsed, and its suspicious words."""
+    detail = "could not be parsed, only searched for suspicious words"
+    yield RuleMatch("not_inspected", first, detail, "", gating=False)
+    for match in search_words((number, part) for number, line in lines for part in line.split("\r")):
+        # A large text that is not known to be Python may mention them.
+        yield dataclasses.replace(match, gating=match.gating and source.is_named_python)
+
+
+def _mentioning_lines(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield lines with suspicious words: as many for each word as findings are reported, and only the part around the word.
+
+    Splitting a file of 64 MB into lines would take gigabytes.
+    """
+    number, counted = 1, 0
+    yielded: Counter[bytes] = Counter()
+    for count, match in enumerate(_SEARCHED_WORDS.finditer(content), 1):
+        if yielded[match[0]] == MAX_FINDINGS:
+            continue
+        place = match.start()
+        number, counted = number + content.count(b"\n", counted, place), place
+        before = content[max(0, place - _AROUND_WORD) : place].rpartition(b"\n")[2]
+        line = before + content[place : place + _AROUND_WORD].partition(b"\n")[0]
+        if count > _MAX_MENTIONS:
+            line = match[0]  # without looking for a comment before it
+        elif not any(_search_line(number, line)):
+            continue
+        yielded[match[0]] += 1
+        yield number, line
+
+
+def _search_line(number: int, line: bytes) -> Iterator[RuleMatch]:
+    return search_words((number, part) for part in line.decode("utf-8", "replace").split("\r"))
 
 
 def _renumber_lines(content: bytes, matches: Iterable[RuleMatch]) -> Iterator[RuleMatch]:
