@@ -37,7 +37,6 @@ from agentbench.execution.request import RunRequest
 from agentbench.execution.study import Again, Study, StudyResult
 from agentbench.record.run_directory import RunDirectory, study_runs
 from agentbench.record.run_state import run_state
-from agentbench.reports.number_format import plural
 
 if TYPE_CHECKING:
     from agentbench.cli.fail_on import Condition
@@ -158,6 +157,8 @@ def _print_interrupted_siblings(study: Study) -> None:
     siblings = [other.path for other in study_runs(next(iter(runs.values()))) if other.meta.get("variant") not in runs]
     interrupted = [path for path in siblings if _is_interrupted(path)]
     if interrupted:
+        from agentbench.reports.number_format import plural
+
         click.echo(f"The same study has {plural(len(interrupted), 'other interrupted run')}.", err=True)
     for path in interrupted:
         print_resume_command(path)

@@ -204,10 +204,10 @@ def _require_intact(state: PilotState) -> None:
     for decision in state.decisions:
         state.records.until(decision.seen)
     for name in state.records.by_run:
-        altered = open_run(state.folder / RUNS / name).altered
-        if altered:
+        doubt = open_run(state.folder / RUNS / name).seal_marks.doubt
+        if doubt:
             remedy = f"restore it; `ab verify {shell_quoted(state.folder)}` lists everything that was altered"
-            raise InputError(f"{state.folder / RUNS / name}: {altered[0]}", remedy=remedy)
+            raise InputError(f"{state.folder / RUNS / name}: {doubt}", remedy=remedy)
 
 
 def stage_directories(runs: Path, stage: str) -> dict[str, Path]:

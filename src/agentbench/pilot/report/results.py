@@ -190,7 +190,7 @@ def _caps(origins: Iterable[Mapping[str, Origin]]) -> tuple[CapLine, ...]:
 def _deviations(state: PilotState, origins: Sequence[tuple[Run, Mapping[str, Origin]]]) -> tuple[str, ...]:
     """Collect the deviations of the registrations and of every run."""
     texts = [*deviations(state.registrations), *_repeated(state)]
-    texts += [f"{run.path.name}: {altered}" for run, _ in origins for altered in run.altered]
+    texts += [f"{run.path.name}: {doubt}" for run, _ in origins if (doubt := run.seal_marks.doubt)]
     if origins:
         runs = [run for run, _ in origins]
         merged = replace(runs[0], rows=tuple(row for run in runs for row in run.rows), meta={})
