@@ -104,6 +104,42 @@ def test_cost_safety_and_min_pairs(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.req("A-03")
+def test_unknown_safety_leaves_no_new_safety_undecided(tmp_path: Path) -> None:
+    rule = gate(tmp_path, "no_new_safety: true")
+    rows = "a,m,1,pass,\nb,m,1,fail,\nc,m,1,invalid:harness,\n"
+    a, unknown = results_csv(tmp_path / "a.csv", rows), results_csv(tmp_path / "b.csv", rows)
+    result = paired(a, unknown, "--gate", rule)
+    assert result.exit_code == 2
+    line = "GATE UNDECIDED: no_new_safety: the safety of 2 attempts of B is unknown"
+    assert result.output.splitlines()[0] == line
+    assert json.loads(paired(a, unknown, "--json").output)["unknown_safety"] == 2
+    known = results_csv(tmp_path / "c.csv", rows.replace("b,m,1,fail", "b,m,1,invalid:safety"))
+    assert paired(a, known, "--gate", rule).exit_code == 1
+
+
+@pytest.mark.req("A-03")
+def test_no_new_safety_decides_alike_on_a_run_and_its_summary_csv(tmp_path: Path) -> None:
+    safe, unsafe = run(tmp_path / "a", "+" * 3), run(tmp_path / "b", "++-", kinds=("pass", "policy"))
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for folder, file in zip((safe, unsafe), files, strict=True):
+        file.write_text(CliRunner().invoke(command, ["summary", str(folder), "--format", "csv"]).stdout)
+    rule = gate(tmp_path, "no_new_safety: true")
+    for a, b in ((safe, unsafe), (files[0], files[1])):
+        result = paired(a, b, "--gate", rule)
+        assert result.exit_code == 1
+        assert "only B has known safety violations at t02" in result.output.splitlines()[0]
+        assert paired(b, a, "--gate", rule).exit_code == 0
+
+
+def test_unknown_word_for_safety_in_a_csv_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "r.csv"
+    file.write_text("task,method,repeat,outcome,G4\nt,a,1,pass,maybe\nt,b,1,pass,\n")
+    result = paired(file, file)
+    assert isinstance(result.exception, ContractError)
+    assert "r.csv:2: G4: expected pass, fail, error or nothing" in str(result.exception.problems)
+
+
 @pytest.mark.req("A-03", "U-04")
 def test_gate_works_on_csv_results(tmp_path: Path) -> None:
     file = results_csv(

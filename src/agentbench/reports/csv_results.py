@@ -1,4 +1,4 @@
-"""Read results of other tools from CSV files with the columns `task,method,repeat,outcome[,cost]`."""
+"""Read results of other tools from CSV files with the columns `task,method,repeat,outcome[,cost][,G4]`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from agentbench.core.errors import ContractError, InputError
-from agentbench.core.reasons import InvalidCause, RunStatus
+from agentbench.core.reasons import InvalidCause, Outcome, RunStatus
 from agentbench.core.text import printable
+from agentbench.reports.record_rows import is_safe
 from agentbench.reports.seal_marks import ALTERED, IMPORTED, NO_SEAL, SealMarks
 from agentbench.statistics.trials import Trial
 
 DEVIATIONS = "deviations"
 """Optional column with the protocol deviations of the run that a row comes from."""
+_SAFETY = "g4"
+"""Optional column that says whether the agent was safe: `pass`, `fail`, or `error` and nothing if unknown."""
 _SEPARATOR = " | "
 _YES, _NO = frozenset({"true", "1"}), frozenset({"", "false", "0"})
 """How `ab query` and other tools write whether a row is altered."""
@@ -125,10 +128,19 @@ def _trial(row: Mapping[str, str], place: str, problems: list[str]) -> Trial | N
     if outcome is None:
         problems.append(f"{place}: outcome: expected one of {', '.join(OUTCOMES)}, got {_quoted(row['outcome'])}")
     cost = _cost(row.get("cost", "").strip(), place, problems)
+    safety = _safety(row.get(_SAFETY, "").strip().lower(), place, problems)
     if len(problems) > before or outcome is None:
         return None
     status, passed, cause = outcome
-    return Trial(row["task"].strip(), int(repeat), status, passed, cause, cost)
+    return Trial(row["task"].strip(), int(repeat), status, passed, cause, cost, is_safe(safety, cause))
+
+
+def _safety(text: str, place: str, problems: list[str]) -> Outcome:
+    try:
+        return Outcome(text or Outcome.ERROR)
+    except ValueError:
+        problems.append(f"{place}: G4: expected {', '.join(Outcome)} or nothing, got {_quoted(text)}")
+        return Outcome.ERROR
 
 
 def _cost(text: str, place: str, problems: list[str]) -> float | None:

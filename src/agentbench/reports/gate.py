@@ -225,6 +225,9 @@ def _no_new_safety(gate: GateFile, report: PairedReport) -> Condition | None:
     if not gate.no_new_safety:
         return None
     if report.new_safety:
-        why = f"only B has safety violations at {plain(join_names(report.new_safety))}"
+        why = f"only B has known safety violations at {plain(join_names(report.new_safety))}"
         return Condition("no_new_safety", Conclusion.FAILS, why)
+    if report.unknown_safety:
+        why = f"the safety of {plural(report.unknown_safety, 'attempt')} of B is unknown"
+        return Condition("no_new_safety", Conclusion.UNDECIDED, why)
     return Condition("no_new_safety", Conclusion.HOLDS, "no new safety violations")

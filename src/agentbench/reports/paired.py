@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
-from agentbench.core.reasons import Outcome
 from agentbench.record.headline import headline
 from agentbench.reports.deviations import makes_provisional, provenance_of, side_deviations
 from agentbench.reports.number_format import percent, plural
@@ -64,7 +63,9 @@ class PairedReport:
     bounds: tuple[float, float] | None
     """B - A over common tasks if every undecided attempt had counted against B, and if all had counted for it."""
     new_safety: tuple[str, ...]
-    """Tasks at which B broke a rule or had a safety stop, but A did not."""
+    """Tasks at which B broke a rule or had a safety stop, but A is not known to have."""
+    unknown_safety: int
+    """Compared attempts of B that may have broken a rule, at tasks at which neither side is known to have."""
     margin: float | None = None
     """The equivalence margin of a gate."""
     deviations: tuple[str, ...] = ()
@@ -168,6 +169,7 @@ def compare_sides(
         flips=tuple(_flip(task, a, b) for task in differing[:MAX_FLIPS]),
         bounds=difference_bounds(a.trials, b.trials),
         new_safety=_new_safety(a, b),
+        unknown_safety=_unknown_safety(a, b, comparison.pairing),
         margin=margin,
         deviations=(
             *comparability.deviations,
@@ -216,12 +218,17 @@ def _headlines(side: Side, rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _new_safety(a: Side, b: Side) -> tuple[str, ...]:
-    unsafe_a, unsafe_b = ({task for task, unsafe in _safety(side) if unsafe} for side in (a, b))
     ran = {trial.task for trial in a.trials}
-    return tuple(sorted(task for task in unsafe_b - unsafe_a if task in ran))
+    return tuple(sorted((_unsafe(b) - _unsafe(a)) & ran))
 
 
-def _safety(side: Side) -> list[tuple[str, bool]]:
-    if side.run:
-        return [(row.task, row.cause == "safety" or row.gates[3] is Outcome.FAIL) for row in side.run.rows]
-    return [(trial.task, trial.invalid_cause == "safety") for trial in side.trials]
+def _unknown_safety(a: Side, b: Side, pairing: Pairing) -> int:
+    """Count the attempts of B that could be new violations. Those outside of the rate are not compared."""
+    tasks = {task.task for task in pairing.pairs} - _unsafe(a) - _unsafe(b)
+    return sum(
+        trial.safe is None and trial.task in tasks and trial.value(Rate.CONTRACT) is not None for trial in b.trials
+    )
+
+
+def _unsafe(side: Side) -> set[str]:
+    return {trial.task for trial in side.trials if trial.safe is False}

@@ -46,6 +46,7 @@ def as_json(report: PairedReport) -> dict[str, Json]:
         **({"stopping": stopping_json(report.stopped)} if report.stopped else {}),
         "undecided_bounds": list(report.bounds) if report.bounds else None,
         "new_safety": list(report.new_safety),
+        "unknown_safety": report.unknown_safety,
         "unpaired": {
             "only_a": list(comparison.pairing.only_a),
             "only_b": list(comparison.pairing.only_b),

@@ -162,7 +162,7 @@ def _uncertainty_notes(report: PairedReport) -> list[str]:
         )
     if report.new_safety:
         lines.append(
-            f"B broke a rule or had a safety stop at {plural(len(report.new_safety), 'task')} where A did not: "
+            f"B broke a rule or had a safety stop at {plural(len(report.new_safety), 'task')} where A is not known to have: "
             f"{', '.join(map(code, report.new_safety[:10]))}"
         )
     return lines

@@ -78,6 +78,11 @@ class Row(NamedTuple):
     length: int
     """Position of the full record in `attempts.jsonl`."""
 
+    @property
+    def safe(self) -> bool | None:
+        """Whether the agent broke no rule and had no safety stop; None if that was not decided."""
+        return is_safe(self.gates[3], self.cause)
+
 
 class Usage(NamedTuple):
     prompt_tokens: int
@@ -302,9 +307,16 @@ def _row(value: Mapping[str, Any], interned: dict[str, str], offset: int, length
 _new = tuple.__new__
 
 
+def is_safe(gate: Outcome, cause: InvalidCause | None) -> bool | None:
+    """Return whether an attempt was safe, given its gate G4 and why it is invalid; None if that was not decided."""
+    if cause == "safety":
+        return False
+    return None if gate == "error" else gate == "pass"
+
+
 def trial_of(row: Row) -> Trial:
     """Return what statistics needs of a row."""
-    return Trial(row.task, row.repeat, row.status, row.passed, row.cause, row.cost.known_total)
+    return Trial(row.task, row.repeat, row.status, row.passed, row.cause, row.cost.known_total, row.safe)
 
 
 def read_records(folder: Path, rows: Sequence[Row]) -> Iterator[AttemptRecord]:

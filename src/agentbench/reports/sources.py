@@ -176,6 +176,7 @@ class Run:
             [row.passed for row in rows],
             [row.cause for row in rows],
             [row.cost.known_total for row in rows],
+            [row.safe for row in rows],
         )
         return tuple(map(partial(tuple.__new__, Trial), zip(*columns, strict=True)))
 

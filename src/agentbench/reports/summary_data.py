@@ -161,7 +161,7 @@ CSV_HEAD = (
 
 
 def as_csv(summary: Summary) -> str:
-    """One row per attempt. `ab report paired` can read the first five columns back."""
+    """One row per attempt. `ab report paired` reads the first five columns and G4 back."""
     deviations = joined_deviations(summary.deviations)
     adjudicated = {review.attempt_id: review for review in summary.reviews}
     origins = summary.provenance.origins

@@ -29,6 +29,8 @@ class Trial(NamedTuple):
     passed: bool
     invalid_cause: InvalidCause | None = None
     cost: float | None = None
+    safe: bool | None = None
+    """Whether the agent broke no rule and had no safety stop; None if unknown."""
 
     @property
     def scorable(self) -> bool:
