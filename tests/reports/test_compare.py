@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from agentbench.cli.report import command
 from agentbench.core.errors import InputError
-from agentbench.record.schema import Cost
+from agentbench.record.schema import Cost, PhaseCosts
 from agentbench.statistics.multiple import holm
 from agentbench.statistics.paired import mcnemar_mid_p
 from tests.reports.runs import record, run_dir
@@ -121,6 +121,19 @@ def test_runs_with_one_name_are_told_apart(tmp_path: Path) -> None:
     assert [method["name"] for method in data["methods"]] == ["agent [first]", "agent [second]", "agent [third]"]
     assert data["best_set"] == ["agent [first]", "agent [second]", "agent [third]"]
     assert data["decision"].startswith("INCONCLUSIVE")
+
+
+def test_front_does_not_depend_on_who_paid_for_setup(tmp_path: Path) -> None:
+    def method(name: str, kind: str, agent: float, setup: float) -> Path:
+        phases = PhaseCosts(setup=setup, agent=agent, acceptance=3.0)
+        cost = Cost(total=agent + setup + 3.0, method_id="prices", phases=phases)
+        return run_dir(tmp_path / name, [record(f"t{n}", kind, variant=name, cost=cost) for n in range(4)])
+
+    runs = method("cheap", "pass", 1.0, 9.0), method("dear", "fail", 2.0, 0.0)
+    data = json.loads(invoke(*runs, "--json").output)
+    assert (data["front"], data["cost_basis"]) == (["cheap"], "without setup and grading")
+    assert [line["cost_per_attempt"] for line in data["methods"]] == [1.0, 2.0]
+    assert "cost per attempt (usd, without setup and grading)" in invoke(*runs).output
 
 
 def test_run_given_twice_and_missing_common_tasks_are_refused(tmp_path: Path) -> None:

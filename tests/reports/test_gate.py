@@ -259,6 +259,18 @@ def test_costs_leave_out_tasks_that_the_comparison_leaves_out(tmp_path: Path) ->
 
 
 @pytest.mark.req("A-04")
+def test_cost_ratio_does_not_depend_on_who_paid_for_setup(tmp_path: Path) -> None:
+    def prepared(folder: str, setup: float) -> Path:
+        phases = {"setup": setup, "agent": 0.1, "review": 0.0, "acceptance": 0.2, "judge": 0.0, "storage": 0.0}
+        cost = {"total": 0.3 + setup, "phases": phases}
+        return run_dir(tmp_path / folder, [record(f"t{n}", cost=cost) for n in range(4)])
+
+    result = paired(prepared("warm", 0.0), prepared("cold", 5.0), "--gate", gate(tmp_path, "max_cost_ratio: 1.5"))
+    assert result.exit_code == 0
+    assert "costs 1.00 times as much (A 0.1, B 0.1 usd without setup and grading)" in result.output
+
+
+@pytest.mark.req("A-04")
 def test_seconds_of_grading_do_not_count_in_the_cost_ratio(tmp_path: Path) -> None:
     def graded(folder: str, acceptance: float, agent: float = 0.1) -> Path:
         phases = {"setup": 0.0, "agent": agent, "review": 0.0, "acceptance": acceptance, "judge": 0.0, "storage": 0.0}
@@ -268,10 +280,10 @@ def test_seconds_of_grading_do_not_count_in_the_cost_ratio(tmp_path: Path) -> No
     rule = gate(tmp_path, "max_cost_ratio: 1.5")
     quiet, loaded, free = graded("quiet", 1.0), graded("loaded", 2.0), graded("free", 1.0, agent=0.0)
     equal = paired(quiet, loaded, "--gate", rule).output
-    assert "an attempt of B costs 1.00 times as much (A 0.1, B 0.1 usd without grading)" in equal
+    assert "an attempt of B costs 1.00 times as much (A 0.1, B 0.1 usd without setup and grading)" in equal
     assert paired(quiet, graded("dear", 1.0, agent=0.2), "--gate", rule).exit_code == 1
     assert (
-        "an attempt of B costs 1.10 times as much (A 1, B 1.1 usd), maximum"
+        "an attempt of B costs 1.10 times as much (A 1, B 1.1 usd without setup), maximum"
         in paired(free, quiet, "--gate", rule).output
     )
 

@@ -10,9 +10,10 @@ from itertools import combinations
 
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
+from agentbench.reports.attempt_costs import AttemptCosts, attempt_costs
 from agentbench.reports.deviations import makes_provisional, provenance_of, side_deviations
 from agentbench.reports.escape import plain
-from agentbench.reports.number_format import percent, plural, total
+from agentbench.reports.number_format import percent, plural
 from agentbench.reports.sequential_text import unadjusted_deviation
 from agentbench.reports.sources import Side, refuse_without_results, results_of
 from agentbench.statistics.comparability import (
@@ -40,7 +41,7 @@ class MethodLine:
     """The name of the side, made unique."""
     rate: TaskRate
     cost: float | None
-    """Mean cost of an attempt over the common tasks; None if unknown or in other units than the others."""
+    """Mean cost of an attempt over the common tasks, on the basis of the report; None if unknown or in several units."""
 
     @property
     def share(self) -> float:
@@ -78,6 +79,8 @@ class CompareReport:
     front: tuple[int, ...]
     """Methods on the cost-quality front, cheapest first; empty if a cost is unknown."""
     unit: str
+    cost_basis: str
+    """What costs leave out: `without setup and grading`; empty for total costs."""
     strengths: tuple[float, ...]
     """Bradley-Terry strengths; empty if not asked for."""
     differences: tuple[str, ...]
@@ -85,6 +88,11 @@ class CompareReport:
     """Differences that no rate depends on."""
     deviations: tuple[str, ...]
     across_versions: bool
+
+    @property
+    def cost_terms(self) -> str:
+        """Unit and basis of the costs: `usd, without setup and grading`."""
+        return ", ".join(filter(None, (self.unit or "units differ", self.cost_basis)))
 
 
 def compare_methods(
@@ -109,9 +117,10 @@ def compare_methods(
         name: [trial for trial in side.trials if trial.task in common] for side, name in zip(sides, names, strict=True)
     }
     unit = _common_unit(sides)
+    per_attempt = attempt_costs(sides, sorted(common)) if unit else AttemptCosts((None,) * len(sides), "")
     lines = [
-        MethodLine(side, name, task_rate(trials[name], rate), _mean_cost(trials[name]) if unit else None)
-        for side, name in zip(sides, names, strict=True)
+        MethodLine(side, name, task_rate(trials[name], rate), cost)
+        for side, name, cost in zip(sides, names, per_attempt.costs, strict=True)
     ]
     lines.sort(key=lambda line: (-line.share, line.name))
     duels = _duels([trials[line.name] for line in lines], rate)
@@ -128,6 +137,7 @@ def compare_methods(
         if len(known_costs) == len(lines)
         else (),
         unit=unit,
+        cost_basis=per_attempt.basis,
         strengths=tuple(bradley_terry(_wins(len(lines), duels))) if strengths else (),
         differences=differences,
         remarks=remarks,
@@ -187,16 +197,6 @@ def _common_unit(sides: Sequence[Side]) -> str:
     if any(side.run is None for side in sides):
         units.add("unknown unit")
     return units.pop() if len(units) == 1 else ""
-
-
-def _mean_cost(trials: Sequence[Trial]) -> float | None:
-    """Return the mean over tasks of each task's mean cost, or None if a cost is unknown."""
-    tasks: dict[str, list[float]] = {}
-    for trial in trials:
-        if trial.cost is None:
-            return None
-        tasks.setdefault(trial.task, []).append(trial.cost)
-    return total([total(costs) / len(costs) for costs in tasks.values()]) / len(tasks) if tasks else None
 
 
 def _duels(trials: Sequence[Sequence[Trial]], rate: Rate) -> tuple[Duel, ...]:

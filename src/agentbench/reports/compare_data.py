@@ -35,6 +35,7 @@ def as_json(report: CompareReport) -> dict[str, Json]:
         "best_set": [names[index] for index in report.best],
         "front": [names[index] for index in report.front],
         "cost_unit": report.unit or None,
+        "cost_basis": report.cost_basis or None,
         "differences": list(report.differences),
         "remarks": list(report.remarks),
         "deviations": list(report.deviations),

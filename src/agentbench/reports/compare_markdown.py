@@ -30,7 +30,7 @@ def _leaderboard(report: CompareReport) -> list[str]:
         f"{report.rate} rate",
         "95% CI",
         "attempts",
-        f"cost per attempt ({report.unit or 'units differ'})",
+        f"cost per attempt ({report.cost_terms})",
         "best set",
     ]
     head += ["strength"] if report.strengths else []
@@ -80,7 +80,7 @@ def _front_lines(report: CompareReport) -> list[str]:
         [code(line.name), amount(line.cost or 0.0), percent(line.share)]
         for line in (report.methods[index] for index in report.front)
     ]
-    head = ["method", f"cost per attempt ({report.unit})", f"{report.rate} rate"]
+    head = ["method", f"cost per attempt ({report.cost_terms})", f"{report.rate} rate"]
     return [
         "## Cost and quality",
         "",

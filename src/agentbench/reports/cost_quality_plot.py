@@ -66,7 +66,7 @@ def _axes(report: CompareReport, scale: _Scale) -> list[str]:
     bottom = HEIGHT - BOTTOM
     parts.append(f'<path class="axis" fill="none" d="M{LEFT} {TOP}V{bottom}H{WIDTH - RIGHT}"/>')
     middle = (LEFT + WIDTH - RIGHT) / 2
-    label = escape(f"cost per attempt ({report.unit})")
+    label = escape(f"cost per attempt ({report.cost_terms})")
     parts.append(f'<text x="{middle}" y="{HEIGHT - 16}" text-anchor="middle">{label}</text>')
     return parts
 

@@ -16,7 +16,7 @@ from agentbench.core.errors import ContractError, InputError
 from agentbench.reports.escape import plain
 from agentbench.reports.number_format import amount, plural, points, points_limit
 from agentbench.reports.paired import PairedReport, difference_interval
-from agentbench.reports.paired_costs import cost_units, costs_per_attempt, unknown_costs
+from agentbench.reports.paired_costs import compared_costs, cost_units, unknown_costs
 from agentbench.statistics.comparability import join_names
 from agentbench.statistics.intervals import Interval
 from agentbench.statistics.noninferiority import Conclusion, non_inferior
@@ -193,18 +193,17 @@ def _interval(report: PairedReport, confidence: float) -> Interval | None:
 def _max_cost_ratio(gate: GateFile, report: PairedReport) -> Condition | None:
     if gate.max_cost_ratio is None:
         return None
-    # Seconds of grading depend on the machine's load. Without a model they are most of the cost.
-    agents = costs_per_attempt(report, graded=False)
-    without_grading = agents is not None and all(agents)
-    costs = agents if without_grading else costs_per_attempt(report)
-    if costs is None or not all(map(math.isfinite, costs)):
+    compared = compared_costs(report)
+    costs = [cost for cost in compared.costs if cost is not None and math.isfinite(cost)] if compared else []
+    if compared is None or len(costs) < len(compared.costs):
         return Condition("max_cost_ratio", Conclusion.UNDECIDED, _no_cost_ratio(report))
     a, b = costs
     if a == 0:
         conclusion = Conclusion.HOLDS if b == 0 else Conclusion.UNDECIDED
         return Condition("max_cost_ratio", conclusion, f"an attempt of A costs 0, of B {b:.4g}")
-    amounts = (f"A {amount(a)}, B {amount(b)}", *map(plain, cost_units(report)), *["without grading"] * without_grading)
-    why = f"an attempt of B costs {b / a:.2f} times as much ({' '.join(amounts)}), maximum {gate.max_cost_ratio:g}"
+    amounts = (f"A {amount(a)}, B {amount(b)}", *map(plain, cost_units(report)), compared.basis)
+    in_words = " ".join(filter(None, amounts))
+    why = f"an attempt of B costs {b / a:.2f} times as much ({in_words}), maximum {gate.max_cost_ratio:g}"
     return Condition("max_cost_ratio", Conclusion.HOLDS if b / a <= gate.max_cost_ratio else Conclusion.FAILS, why)
 
 

@@ -237,6 +237,8 @@ def explanation(board: Leaderboard) -> str:
     )
     if any(entry.line.rate.differs_from_attempts for entry in board.entries):
         text += " Rates are means over tasks: every task has the same weight, however many attempts it has."
+    if board.comparison and board.comparison.cost_basis:
+        text += f" Costs are {board.comparison.cost_basis}."
     left_out = board.comparison.left_out if board.comparison else ()
     if left_out:
         text += f" {plural(len(left_out), 'task')} without a counted attempt from every method left out."

@@ -20,6 +20,7 @@ from agentbench.core.regular_file import open_regular
 from agentbench.record.naming import ATTEMPTS
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord, is_known, parse_record
 from agentbench.record.seals import SealCheck, read_seals
+from agentbench.reports.number_format import total
 from agentbench.statistics.trials import Trial
 
 VERIFY = "run `ab verify` to see what was changed"
@@ -113,9 +114,11 @@ class Cost(NamedTuple):
         """The total; None if the cost is unknown."""
         return self.total if is_known(self.method_id, self.total) else None
 
-    @property
-    def without_grading(self) -> float | None:
-        return None if self.phases is None else self.total - self.phases[PHASES.index("acceptance")]
+    def without(self, left_out: Sequence[str]) -> float | None:
+        """Return the cost of the other phases; None in records that did not split it."""
+        if self.phases is None:
+            return None
+        return total([cost for phase, cost in zip(PHASES, self.phases, strict=True) if phase not in left_out])
 
 
 PHASES = ("setup", "agent", "review", "acceptance", "judge", "storage")

@@ -840,6 +840,7 @@ function leaderboardView() {
         )
       : h("td", { class: "dim" }, row === column ? "–" : "");
   };
+  const terms = [safe(m.cost_unit), m.cost_basis].filter(Boolean).join(", ");
   const notes = [
     ...(m.left_out.length ? [`${plural(m.left_out.length, "task")} left out: no counted attempt from every method`] : []),
     ...m.differences,
@@ -860,7 +861,7 @@ function leaderboardView() {
           ["method", "name"],
           ["rate", "num"],
           ["attempts", "num"],
-          [`cost per attempt${m.cost_unit ? ` (${safe(m.cost_unit)})` : ""}`, "num"],
+          [`cost per attempt${m.cost_unit ? ` (${terms})` : ""}`, "num"],
           "best set",
           strengths && ["strength", "num"],
         ],
@@ -888,7 +889,7 @@ function leaderboardView() {
             "Dashed: no method is cheaper and better.",
             scatter(
               m.methods.map((method) => ({ ...method, front: m.front.includes(method.name) })),
-              { label: "Cost and rate of methods", xlabel: `cost per attempt (${safe(m.cost_unit)})` },
+              { label: "Cost and rate of methods", xlabel: `cost per attempt (${terms})` },
             ),
           )
         : card("Cost and quality", null, h("p", { class: "empty" }, "Costs are unknown or in different units.")),

@@ -1,0 +1,67 @@
+"""Mean cost of an attempt of each method at the same tasks, without phases that depend on the machine.
+
+Setup is paid by the first attempt that needs a prepared environment, so the run that found an empty cache has all of it. Seconds of
+grading depend on the load of the machine, and are most of the cost of an agent without a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agentbench.core.dataclass import dataclass
+from agentbench.reports.number_format import total
+from agentbench.reports.sources import Side
+
+_BASES = (("setup", "acceptance"), ("setup",), ())
+"""Phases that are left out, in order of preference."""
+_NAMES = {"setup": "setup", "acceptance": "grading"}
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCosts:
+    costs: tuple[float | None, ...]
+    """One per method; None if a cost is unknown."""
+    basis: str
+    """`without setup and grading`; empty for the total cost."""
+
+
+def attempt_costs(sides: Sequence[Side], tasks: Sequence[str]) -> AttemptCosts:
+    """Return the mean over these tasks of each task's mean cost, all on the same basis.
+
+    Grading counts if an attempt would cost nothing without it, and the total if results do not state their phases.
+    """
+    costs: tuple[float | None, ...] = ()
+    for left_out in _BASES:
+        costs = tuple(mean_cost(side, tasks, left_out) for side in sides)
+        known = [cost for cost in costs if cost is not None]
+        if len(known) == len(costs) and (all(known) or "acceptance" not in left_out):
+            return AttemptCosts(costs, f"without {' and '.join(map(_NAMES.__getitem__, left_out))}" if left_out else "")
+    return AttemptCosts(costs, "")
+
+
+def mean_cost(side: Side, tasks: Iterable[str], left_out: Sequence[str] = ()) -> float | None:
+    """Return the mean over tasks of each task's mean cost without some phases; None if a cost is unknown."""
+    by_task: dict[str, list[float | None]] = {}
+    for task, cost in _costs(side, left_out):
+        by_task.setdefault(task, []).append(cost)
+    return _mean([_mean(by_task.get(task, ())) for task in tasks])
+
+
+def sum_costs(costs: Sequence[float | None]) -> float | None:
+    """Return the sum of costs; None if one is unknown."""
+    known_costs = [cost for cost in costs if cost is not None]
+    return total(known_costs) if len(known_costs) == len(costs) else None
+
+
+def _costs(side: Side, left_out: Sequence[str]) -> Iterable[tuple[str, float | None]]:
+    if not left_out:
+        return [(trial.task, trial.cost) for trial in side.trials]
+    if side.run is None:  # a CSV file does not state phases
+        return []
+    return [(row.task, row.cost.without(left_out)) for row in side.run.rows]
+
+
+def _mean(costs: Sequence[float | None]) -> float | None:
+    """Return the mean of costs; None if there are none or one is unknown."""
+    cost = sum_costs(costs)
+    return None if cost is None or not costs else cost / len(costs)
