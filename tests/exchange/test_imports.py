@@ -21,13 +21,16 @@ from agentbench.record.bundle import write_bundle
 from agentbench.record.schema import Cost
 from agentbench.reports import summary_data
 from agentbench.reports.card import attempt_card, run_card
+from agentbench.reports.compare import compare_methods
 from agentbench.reports.gate import GateFile, check_gate
 from agentbench.reports.junit import as_junit
 from agentbench.reports.paired import compare_sides
+from agentbench.reports.paired_markdown import comparability_lines
 from agentbench.reports.run_audit import audit_run
-from agentbench.reports.sources import Run, open_run, run_side
+from agentbench.reports.sources import Run, open_run, open_sides, run_side
 from agentbench.reports.summary import decision, summarise
 from agentbench.reports.summary_markdown import as_markdown
+from agentbench.statistics.trials import Rate
 from tests.exchange.sample_runs import HOSTILE, sample_run
 from tests.reports.runs import record, run_dir
 
@@ -60,6 +63,115 @@ def test_exported_run_is_imported_as_imported(tmp_path: Path) -> None:
         assert all(record.contract_id.startswith("imported:") for record in run.finals)
         again = list(open_source(run.path).traces())
         assert again[0].messages[1].text == f"fix it {HOSTILE}"
+
+
+def round_trip(folder: Path, form: str, out: Path) -> Run:
+    path = out / ("x.eval" if form == "inspect" else form)
+    out.mkdir()
+    find_exporter(form).write(open_source(folder), str(path))
+    return open_run(write_imported_run(find_importer(path).read(path), path, out / "runs").path)
+
+
+@pytest.mark.parametrize("form", ["inspect", "atif"])
+def test_import_of_an_exported_run_keeps_verdicts_and_rates(tmp_path: Path, form: str) -> None:
+    kinds = ("pass", "policy", "fail", "error", "harness", "safety")
+    folder = run_dir(tmp_path / "run", [record(f"t{n}", kind) for n, kind in enumerate(kinds)])
+    own, imported = open_run(folder), round_trip(folder, form, tmp_path / "out")
+    assert imported.imported
+    assert [row.gates for row in imported.rows] == [row.gates for row in own.rows]
+    fields = ("status", "passed", "reason", "cause", "attribution", "ending")
+    for name in fields:
+        assert [getattr(row, name) for row in imported.rows] == [getattr(row, name) for row in own.rows]
+    for rate in Rate:
+        assert summarise(imported).rates.of(rate) == summarise(own).rates.of(rate)
+    (imported_again, own_again) = (
+        round_trip(run.path, form, tmp_path / f"{n}") for n, run in enumerate((imported, own))
+    )
+    assert [row.gates for row in imported_again.rows] == [row.gates for row in own_again.rows]
+    assert {row.contract_id for row in imported_again.rows} == {row.contract_id for row in imported.rows}
+
+
+def test_gate_decides_alike_on_runs_and_their_imports(tmp_path: Path) -> None:
+    a = run_dir(tmp_path / "a", [record(f"t{n}") for n in range(3)])
+    b = run_dir(tmp_path / "b", [record(f"t{n}", "policy" if n else "pass") for n in range(3)])
+    for first, second in (
+        (a, b),
+        (round_trip(a, "inspect", tmp_path / "x").path, round_trip(b, "inspect", tmp_path / "y").path),
+    ):
+        verdict = check_gate(
+            GateFile(no_new_safety=True), compare_sides(run_side(open_run(first)), run_side(open_run(second)))
+        )
+        assert verdict.line == "GATE FAILS: no_new_safety: only B has known safety violations at t1, t2"
+
+
+def test_exported_log_that_was_scored_again_has_the_new_decision(tmp_path: Path) -> None:
+    folder = run_dir(tmp_path / "run", [record("a")])
+    path = tmp_path / "x.json"
+    find_exporter("inspect").write(open_source(folder), str(path))
+    scored = json.loads(path.read_text())
+    scored["samples"][0]["scores"]["contract"]["value"] = "I"
+    (row,) = load(tmp_path, scored).rows
+    assert (row.passed, row.gates) == (False, (Outcome.ERROR,) * 4)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 2**70}, {"seed": "x"}, {"gates": {}}, {"gates": {"G1": {"outcome": "pass", "passed": True}}}, {"run_status": "failure"},
+        {"contract_id": "x" * 300}, {"invalid_cause": "harness"}, {"result": None}, {"config_class": 7},
+    ],
+)  # fmt: skip
+def test_contradictory_metadata_of_an_exported_log_is_not_believed(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = tmp_path / "x.json"
+    find_exporter("inspect").write(open_source(run_dir(tmp_path / "run", [record("a")])), str(path))
+    changed = json.loads(path.read_text())
+    changed["samples"][0]["metadata"]["agentbench"] |= change
+    (row,) = load(tmp_path, changed).rows
+    assert (row.passed, row.gates, row.config_class) == (True, (Outcome.ERROR,) * 4, None)
+
+
+def test_acceptance_rate_of_another_tool_is_unknown(tmp_path: Path) -> None:
+    run = load(tmp_path, log(sample(1, "C"), sample(2, "I")))
+    summary = summarise(run)
+    assert (summary.rates.contract.count, summary.rates.acceptance.total) == (1, 0)
+    assert "| acceptance | unknown: imported |" in as_markdown(summary)
+    assert "\nacceptance   unknown: imported\n" in run_card(summary)
+    assert summary_data.as_json(summary)["acceptance_unknown"] is True
+    sides = [run_side(run), run_side(load(tmp_path, log(sample(1, "C"), sample(2, "C"))))]
+    assert compare_sides(*sides).other is None
+    for compared in (
+        lambda: compare_sides(*sides, rate=Rate.ACCEPTANCE),
+        lambda: compare_methods(sides, rate=Rate.ACCEPTANCE),
+    ):
+        with pytest.raises(InputError, match=r"acceptance rate of .* is unknown: imported from inspect_ai 1"):
+            compared()
+    for name, side in zip("ab", sides, strict=True):
+        assert side.run
+        (tmp_path / f"{name}.csv").write_text(summary_data.as_csv(summarise(side.run)))
+    with pytest.raises(InputError, match="is unknown: imported from inspect_ai 1"):
+        compare_sides(*open_sides(str(tmp_path / "a.csv"), str(tmp_path / "b.csv")), rate=Rate.ACCEPTANCE)
+
+
+def test_imports_claim_no_conditions_that_their_log_does_not_state(tmp_path: Path) -> None:
+    a, b = (run_side(load(tmp_path, log(sample(1, "C")))) for _ in "ab")
+    assert comparability_lines(compare_sides(a, b)) == [
+        "Results imported from another tool do not state their contract, configuration and seeds."
+    ]
+
+
+def test_import_of_an_exported_run_keeps_its_seeds_and_configuration(tmp_path: Path) -> None:
+    own = run_dir(tmp_path / "own", [record("a")])
+    others: dict[str, tuple[dict[str, Any], str]] = {
+        "same": ({}, "A and B have the same contracts, configuration class, seeds and harness version."),
+        "seed": ({"seed": 7}, "B used base seed 7"),
+        "config": ({"config_class": "sha256:other"}, "The configuration class"),
+        "version": ({"harness_version": "9"}, "The harness version differs: `imported:0.1.0 and imported:9`"),
+    }
+    a = run_side(round_trip(own, "inspect", tmp_path / "a"))
+    for name, (fields, line) in others.items():
+        folder = run_dir(tmp_path / name, [record("a", **fields)])
+        b = run_side(round_trip(folder, "inspect", tmp_path / f"{name}-imported"))
+        assert line in "\n".join(comparability_lines(compare_sides(a, b)))
 
 
 @pytest.mark.parametrize("form, name", [("inspect", "x.eval"), ("atif", "atif")])

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from agentbench.core.canonical import Json
 from agentbench.exchange.attempt_trace import AttemptTrace, ModelRequest, RequestedCall, ToolRun, TraceMessage, iso_time
+from agentbench.exchange.exported_attempt import exported_fields
 from agentbench.exchange.output_file import json_bytes, output_file, output_folder
 from agentbench.exchange.registry import Written
 from agentbench.exchange.source_run import SourceRun
@@ -71,6 +72,7 @@ def trajectory(trace: AttemptTrace, run: SourceRun) -> JsonDict:
             "termination": record.termination.code,
             "cost": record.cost.model_dump(mode="json"),
             "agentbench": run.provenance(),
+            "attempt": exported_fields(record),
         },
     }
     if record.model.name is not None and isinstance(value["agent"], dict):

@@ -12,6 +12,7 @@ from pathlib import Path
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError
 from agentbench.exchange.attempt_trace import RequestedCall, TraceMessage
+from agentbench.exchange.exported_attempt import ExportedAttempt, exported_attempt
 from agentbench.exchange.foreign_json import count, member, read_json_file, real, text, time_or
 from agentbench.exchange.imported_result import Decision, ImportedAttempt, ImportedLog, stated_cost
 from agentbench.record.schema import Usage
@@ -70,7 +71,8 @@ def _attempt(root: Path, path: Path) -> ImportedAttempt:
     messages = tuple(_messages(value["steps"]))
     times = [time_or(member(step, "timestamp"), "") for step in value["steps"] if member(step, "timestamp")]  # type: ignore[union-attr]
     known = sorted(filter(None, times))
-    decision, why = _decision(value.get("extra"))
+    exported = exported_attempt(member(value, "extra", "attempt"))
+    decision, why = _decision(value.get("extra"), exported)
     place = path.relative_to(root).with_suffix("").as_posix() if path != root else path.stem
     opening = next((message.text for message in messages if message.role == "user"), "")
     metrics = value.get("final_metrics")
@@ -90,14 +92,17 @@ def _attempt(root: Path, path: Path) -> ImportedAttempt:
         ),
         cost=stated_cost(member(value, "extra", "cost"), real(member(metrics, "total_cost_usd"))),
         messages=messages,
+        exported=exported,
         original={"file": path.name, "notes": value.get("notes"), "extra": value.get("extra")},
     )
 
 
-def _decision(extra: Json) -> tuple[Decision, str]:
+def _decision(extra: Json, exported: ExportedAttempt | None) -> tuple[Decision, str]:
     if member(extra, "agentbench") is None:
         return "undecided", "a trajectory has no verdict"
     verdict = text(member(extra, "verdict"))
+    if exported is not None:
+        return ("error" if exported.contract is None else "pass" if exported.contract else "fail"), verdict
     if member(extra, "run_status") == "invalid":
         return "error", verdict
     return ("pass", verdict) if member(extra, "passed") is True else ("fail", verdict)

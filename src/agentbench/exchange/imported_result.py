@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.exchange.attempt_trace import TraceMessage
+from agentbench.exchange.exported_attempt import ExportedAttempt
 from agentbench.record.schema import Cost, Usage
 
 MAX_UNIT = 40
@@ -39,6 +40,8 @@ class ImportedAttempt:
     """None if the log does not state it."""
     scores: Mapping[str, str] = field(default_factory=dict)
     messages: Sequence[TraceMessage] = ()
+    exported: ExportedAttempt | None = None
+    """Verdict and conditions of an attempt of AgentBench; None for results of other tools, which state one decision."""
     original: Mapping[str, Json] = field(default_factory=dict)
     """What the source says beyond these fields; kept beside the record."""
 

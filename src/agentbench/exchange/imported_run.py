@@ -1,9 +1,10 @@
 """Write results of another tool as a run directory that says so.
 
 An imported run has `run.json` (with `imported`), `attempts.jsonl`, and for each attempt its conversation and what the source said of it.
-It has no hash chain and no evidence, so reports mark it as imported, and nothing can be verified, signed or graded again. All gates
-are undecided; `result.passed` repeats the decision of the other tool. Ids of contracts and tasks start with `imported:`, so that
-imported results are only compared with results for the same task of the same tool.
+It has no hash chain and no evidence, so reports mark it as imported, and nothing can be verified, signed or graded again. Verdict, gates and
+conditions of attempts that AgentBench exported are kept. Another tool states one decision, which `result.passed` repeats: all gates
+are undecided, and there is no configuration class, so the seed means nothing either. Ids of contracts and tasks start with `imported:`,
+so that imported results are only compared with results for the same task of the same tool.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from agentbench.core.canonical import Json, sha256_hex
 from agentbench.core.dataclass import dataclass
@@ -30,10 +32,12 @@ from agentbench.core.reasons import (
 )
 from agentbench.core.text import printable
 from agentbench.exchange.attempt_trace import CONVERSATION, TraceMessage
+from agentbench.exchange.exported_attempt import ExportedAttempt
 from agentbench.exchange.imported_result import ImportedAttempt, ImportedLog
 from agentbench.record.attempt_folder import hash_file, task_dir_name
 from agentbench.record.manifest import indented_json
 from agentbench.record.naming import ATTEMPTS, RUN_JSON, new_run_folder, run_name
+from agentbench.record.run_state import IMPORTED_ID
 from agentbench.record.schema import (
     ArtifactPaths,
     AttemptRecord,
@@ -107,7 +111,7 @@ class _Writer:
         self._source = source
         self._records = (self.path / ATTEMPTS).open("xb")
         self._seen: set[tuple[str, int]] = set()
-        self._counts = dict.fromkeys(RunStatus, 0)
+        self._passed = self._invalid = 0
 
     def add(self, attempt: ImportedAttempt) -> None:
         task = safe_id(attempt.task)
@@ -118,7 +122,8 @@ class _Writer:
         record = self._record(attempt, task)
         self._write_files(self.path / record.artifact_paths.task_dir, attempt)
         self._records.write(record.line() + b"\n")
-        self._counts[record.run_status] += 1
+        self._passed += record.result.passed
+        self._invalid += record.run_status is RunStatus.INVALID
 
     def finish(self) -> ImportedRun:
         """Write `run.json` last: a folder without it is not a run."""
@@ -143,34 +148,24 @@ class _Writer:
             "tasks": tasks,
         }
         (self.path / RUN_JSON).write_bytes(indented_json(meta))
-        invalid = self._counts[RunStatus.INVALID]
-        return ImportedRun(self.path, len(self._seen), self._counts[RunStatus.SUCCESS], invalid)
+        return ImportedRun(self.path, len(self._seen), self._passed, self._invalid)
 
     def close(self) -> None:
         self._records.close()
 
     def _record(self, attempt: ImportedAttempt, task: str) -> AttemptRecord:
-        status, reason, cause, attribution = _RESULTS[attempt.decision]
-        why = f"not graded here; {self.log.tool}: {attempt.why}"[:MAX_TEXT]
-        gate = GateResult(outcome=Outcome.ERROR, passed=False, why=valid_utf8(why))
+        verdict = self._stated(attempt) if attempt.exported is None else self._restored(attempt.exported)
         task_dir = task_dir_name(task, attempt.repeat, 1)
         method_id = f"imported:{self.log.format}"
-        ended = TerminationCode.SANDBOX_ERROR if attempt.decision == "error" else TerminationCode.AGENT_STOPPED
         return AttemptRecord(
-            harness_version=self.version,
             study_id=self.study_id,
             run_id=self.run_id,
             attempt_id=new_ulid(),
             task_id=task,
             suite=self.suite,
-            contract_id=f"imported:{attempt.identity}",
-            task_digest=f"imported:{attempt.identity}",
-            acceptance_id=f"imported:{attempt.identity}",
-            config_class=f"imported:{self.log.format}",
             variant=self.variant,
             agent=valid_utf8(self.log.agent),
             repeat=attempt.repeat,
-            seed=0,
             observability=Observability.GATEWAY if attempt.messages else Observability.PROCESS,
             model=Model(
                 provider=None if self.log.provider is None else valid_utf8(self.log.provider),
@@ -178,19 +173,50 @@ class _Writer:
             ),
             timestamps=Timestamps(started_at=attempt.started_at, ended_at=attempt.ended_at),
             duration_sec=attempt.duration_sec,
-            result=Result(passed=attempt.decision == "pass", failure_reason=reason),
-            run_status=status,
-            invalid_cause=cause,
-            attribution=attribution,
             run_badge="error" if attempt.decision == "error" else "completed",
-            gates=dict.fromkeys(Gate, gate),
             scorers=tuple(_scorers(attempt, self.log.format)),
-            termination=TerminationRecord(code=ended, rationale=valid_utf8(attempt.why[:MAX_TEXT])),
             limits=LimitsRecord(timeout_sec=0, tool_timeout_sec=0),
             usage=attempt.usage,
             cost=Cost() if attempt.cost is None else attempt.cost.model_copy(update={"method_id": method_id}),
             artifact_paths=ArtifactPaths(task_dir=task_dir),
+            termination=TerminationRecord(code=verdict.pop("ended"), rationale=valid_utf8(attempt.why[:MAX_TEXT])),
+            **verdict,
         )
+
+    def _stated(self, attempt: ImportedAttempt) -> dict[str, Any]:
+        """Return the verdict of another tool. It says nothing about gates, configuration and seeds."""
+        status, reason, cause, attribution = _RESULTS[attempt.decision]
+        why = f"not graded here; {self.log.tool}: {attempt.why}"[:MAX_TEXT]
+        gate = GateResult(outcome=Outcome.ERROR, passed=False, why=valid_utf8(why))
+        return {
+            "harness_version": self.version,
+            **dict.fromkeys(("contract_id", "task_digest", "acceptance_id"), f"{IMPORTED_ID}{attempt.identity}"),
+            "seed": 0,
+            "result": Result(passed=attempt.decision == "pass", failure_reason=reason),
+            "run_status": status,
+            "invalid_cause": cause,
+            "attribution": attribution,
+            "gates": dict.fromkeys(Gate, gate),
+            "ended": TerminationCode.SANDBOX_ERROR if attempt.decision == "error" else TerminationCode.AGENT_STOPPED,
+        }
+
+    def _restored(self, exported: ExportedAttempt) -> dict[str, Any]:
+        """Return the verdict and the conditions that AgentBench exported."""
+        version = exported.harness_version
+        ids = {name: getattr(exported, name) for name in ("contract_id", "task_digest", "acceptance_id")}
+        return {
+            "harness_version": self.version if version is None else _imported_id(version),
+            **{name: _imported_id(value) for name, value in ids.items()},
+            "env_digest": exported.env_digest,
+            "config_class": exported.config_class,
+            "seed": exported.seed,
+            "result": Result(passed=exported.result.passed, failure_reason=exported.result.failure_reason),
+            "run_status": exported.run_status,
+            "invalid_cause": exported.invalid_cause,
+            "attribution": exported.attribution,
+            "gates": exported.gates,
+            "ended": exported.termination.code,
+        }
 
     def _write_files(self, folder: Path, attempt: ImportedAttempt) -> None:
         (folder / "agent").mkdir(parents=True)
@@ -208,6 +234,11 @@ def safe_id(text: str) -> str:
     if plain == text:
         return plain
     return f"{plain or 'id'}-{sha256_hex(text.encode('utf-8', 'backslashreplace'))[:8]}"
+
+
+def _imported_id(text: str) -> str:
+    """Return the id of an imported record. An imported run can be exported and imported again."""
+    return IMPORTED_ID + text.removeprefix(IMPORTED_ID)
 
 
 def _name(text: str) -> str:

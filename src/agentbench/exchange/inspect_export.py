@@ -18,13 +18,13 @@ from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.exchange.attempt_trace import AttemptTrace, ModelRequest, ToolRun, TraceMessage, iso_time
+from agentbench.exchange.exported_attempt import contract_value, exported_fields
 from agentbench.exchange.output_file import json_bytes, output_file
 from agentbench.exchange.registry import Written
 from agentbench.exchange.source_run import SourceRun
 from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord, Cost
 from agentbench.record.schema import Usage as RecordUsage
-from agentbench.statistics.trials import Rate, Trial
 
 LOG_VERSION = 2
 NO_MODEL = "none/none"
@@ -304,12 +304,12 @@ def _metadata(trace: AttemptTrace) -> JsonDict:
     """Return what Inspect has no field for."""
     record = trace.record
     return {
+        **exported_fields(record),
         **record.model_dump(
             mode="json",
             include={
-                "attempt_id", "run_id", "study_id", "contract_id", "task_digest", "acceptance_id", "env_digest", "config_class",
-                "suite", "variant", "agent", "seed", "observability", "run_status", "invalid_cause", "attribution", "result", "gates",
-                "checks", "progress", "termination", "cost", "usage", "patch", "tags", "score", "trace_head",
+                "attempt_id", "run_id", "study_id", "suite", "variant", "agent", "observability", "checks", "progress", "cost",
+                "usage", "patch", "tags", "score", "trace_head",
             },
         ),
         "notes": list(trace.notes),
@@ -405,8 +405,7 @@ def _ranges(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def _value(record: AttemptRecord) -> int | None:
-    trial = Trial(record.task_id, record.repeat, record.run_status, record.result.passed, record.invalid_cause)
-    return trial.value(Rate.CONTRACT)
+    return contract_value(record.run_status, record.invalid_cause, passed=record.result.passed)
 
 
 def _model_name(record: AttemptRecord) -> str:

@@ -1,6 +1,7 @@
 """Read a log of Inspect AI: `.eval` (one sample at a time) or `.json`.
 
 The first score of the log decides: C and 1 are a pass, other values a fail. A sample with an error or without a score has no decision.
+A log that AgentBench wrote has the verdict of each attempt as metadata, which is kept unless the score is another one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import zstandard
 from agentbench.core.canonical import Json, digest
 from agentbench.core.errors import InputError
 from agentbench.exchange.attempt_trace import RequestedCall, TraceMessage
+from agentbench.exchange.exported_attempt import exported_attempt
 from agentbench.exchange.foreign_json import (
     MAX_BYTES,
     count,
@@ -184,10 +186,14 @@ def _tool(packages: Json) -> str:
 
 def _attempt(sample: Mapping[str, Json], spec: Mapping[str, Json], decider: str | None) -> ImportedAttempt:
     decision, why = _decision(sample, decider)
+    known = member(sample, "metadata")
+    exported = exported_attempt(member(known, "agentbench"))
+    # A log that was scored again has another verdict than the one AgentBench exported.
+    if exported and {1: "pass", 0: "fail"}.get(exported.contract, "error") != decision:  # type: ignore[arg-type]
+        exported = None
     started = time_or(sample.get("started_at"), time_or(spec.get("created"), EPOCH))
     identity = [text(spec.get("task")), sample.get("id"), sample.get("input"), sample.get("target")]
     usage, cost = _usage(sample.get("model_usage"))
-    known = member(sample, "metadata")
     return ImportedAttempt(
         task=text(sample.get("id"), "sample"),
         repeat=max(1, count(sample.get("epoch"))),
@@ -201,6 +207,7 @@ def _attempt(sample: Mapping[str, Json], spec: Mapping[str, Json], decider: str 
         cost=stated_cost(member(known, "agentbench", "cost"), cost),
         scores={name: _shown(value) for name, value in _values(sample).items()},
         messages=tuple(_messages(sample)),
+        exported=exported,
         original={
             "uuid": sample.get("uuid"),
             "target": sample.get("target"),

@@ -64,15 +64,19 @@ def run_card(summary: Summary) -> str:
     run, rates = summary.run, summary.rates
     overruns = sum(row.overrun for row in run.rows)
     lines = [decision(summary), ""]
-    acceptance = f"{counted(rates.acceptance)} scorable attempts, {percent(rates.acceptance.share)}"
+    share = f"{percent(rates.acceptance.share)} ({share_interval(rates.acceptance.interval)})"
+    acceptance = f"{counted(rates.acceptance)} scorable attempts, {share}"
+    errors = f"{counted(rates.acceptance_error)} scorable attempts"
+    if rates.acceptance_unknown:
+        acceptance = errors = "unknown: imported"
     invalid = "".join(f", {cause}: {count}" for cause, count in sorted(rates.invalid.items()))
     lines += _labelled(
         ("run", run.given or str(run.path)),
         ("suite", run.suite),
         ("variant", ", ".join(sorted({row.variant for row in run.rows}))),
         ("agent", ", ".join(sorted({row.agent for row in run.rows}))),
-        ("acceptance", f"{acceptance} ({share_interval(rates.acceptance.interval)})"),
-        ("errors", f"{counted(rates.acceptance_error)} scorable attempts"),
+        ("acceptance", acceptance),
+        ("errors", errors),
         ("invalid", f"{counted(rates.invalid_fraction)} attempts{invalid}"),
         ("superseded", plural(run.superseded, "earlier attempt") if run.superseded else ""),
         ("cost", ", ".join([*map(_spent, summary.spending), *unknown_cost(summary)])),

@@ -15,7 +15,7 @@ from agentbench.reports.deviations import makes_provisional, provenance_of, side
 from agentbench.reports.escape import plain
 from agentbench.reports.number_format import percent, plural
 from agentbench.reports.sequential_text import unadjusted_deviation
-from agentbench.reports.sources import Side, refuse_without_results, results_of
+from agentbench.reports.sources import Side, refuse_unknown_acceptance, refuse_without_results, results_of
 from agentbench.statistics.comparability import (
     DIFFERENT_SEEDS,
     compare_identities,
@@ -103,7 +103,7 @@ def compare_methods(
     Raises:
         InputError: too few or too many methods, one given twice, no common task, or contracts differ.
     """
-    _refuse(sides)
+    _refuse(sides, rate)
     names = _unique_names(sides)
     differences, remarks, versions = _comparability(sides, names)
     if versions and not across_versions:
@@ -146,12 +146,13 @@ def compare_methods(
     )
 
 
-def _refuse(sides: Sequence[Side]) -> None:
+def _refuse(sides: Sequence[Side], rate: Rate) -> None:
     if not MIN_METHODS <= len(sides) <= MAX_METHODS:
         raise InputError(f"expected {MIN_METHODS} to {MAX_METHODS} methods, got {len(sides)}")
     seen: set[tuple[str, ...]] = set()
     for side in sides:
         refuse_without_results(side)
+        refuse_unknown_acceptance(side, rate)
         if results_of(side) in seen:
             raise InputError(f"{side.origin} is given twice: a run cannot be compared with itself")
         seen.add(results_of(side))

@@ -18,6 +18,7 @@ DEVIATIONS = "deviations"
 """Optional column with the protocol deviations of the run that a row comes from."""
 _SAFETY = "g4"
 """Optional column that says whether the agent was safe: `pass`, `fail`, or `error` and nothing if unknown."""
+_CHECKS = "g3"
 _SEPARATOR = " | "
 _YES, _NO = frozenset({"true", "1"}), frozenset({"", "false", "0"})
 """How `ab query` and other tools write whether a row is altered."""
@@ -132,7 +133,22 @@ def _trial(row: Mapping[str, str], place: str, problems: list[str]) -> Trial | N
     if len(problems) > before or outcome is None:
         return None
     status, passed, cause = outcome
-    return Trial(row["task"].strip(), int(repeat), status, passed, cause, cost, is_safe(safety, cause))
+    return Trial(
+        row["task"].strip(),
+        int(repeat),
+        status,
+        passed,
+        cause,
+        cost,
+        is_safe(safety, cause),
+        _acceptance_known(row, status),
+    )
+
+
+def _acceptance_known(row: Mapping[str, str], status: RunStatus) -> bool:
+    """Return False for an imported row whose status does not come from checks, as `Row.checks_decided` does."""
+    undecided = row.get(_CHECKS, "").strip().lower() == Outcome.ERROR
+    return not (row.get(IMPORTED, "").strip() and undecided and status in {RunStatus.SUCCESS, RunStatus.FAILURE})
 
 
 def _safety(text: str, place: str, problems: list[str]) -> Outcome:

@@ -20,7 +20,7 @@ _SELECTED = "tasks of the suite, selected by "
 def run_deviations(run: Run, provenance: Provenance) -> tuple[str, ...]:
     """List the deviations of one run, seeds included."""
     if run.imported:
-        return _other_deviations(run, provenance)
+        return (*seed_deviations(run.identities, "this run"), *_other_deviations(run, provenance))
     # One identity per seed of a first repeat is enough to check seeds.
     seeds = [Identity(task="", seed=seed) for seed in {row.seed for row in run.rows if row.repeat == 1}]
     return (*seed_deviations(seeds, "this run"), *_other_deviations(run, provenance))

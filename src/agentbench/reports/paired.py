@@ -15,7 +15,7 @@ from agentbench.reports.deviations import makes_provisional, provenance_of, side
 from agentbench.reports.number_format import percent, plural
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sequential_text import unadjusted_deviation
-from agentbench.reports.sources import Side, refuse_without_results
+from agentbench.reports.sources import Side, refuse_unknown_acceptance, refuse_without_results
 from agentbench.reports.stopping import StoppedComparison, stopped_comparison
 from agentbench.statistics.comparability import Comparability, compare_identities, join_names
 from agentbench.statistics.intervals import CONFIDENCE, Interval, newcombe_paired
@@ -84,6 +84,17 @@ class PairedReport:
         return tuple(labels)
 
     @property
+    def unknown_conditions(self) -> tuple[str, ...]:
+        """Say which results do not state their conditions."""
+        if not self.comparability.unknown:
+            return ()
+        sides = (self.a, self.b)
+        imported = any(side.run and any(identity.seed is None for identity in side.identities) for side in sides)
+        csv_file = "Results from a CSV file do not state their contract and configuration."
+        tool = "Results imported from another tool do not state their contract, configuration and seeds."
+        return (*([csv_file] if any(side.run is None for side in sides) else []), *([tool] if imported else []))
+
+    @property
     def adjusted(self) -> SequentialDecision | None:
         """The decision of the stopping rule."""
         return self.stopped.decision if self.stopped else None
@@ -143,6 +154,7 @@ def compare_sides(
     """
     for side in (a, b):
         refuse_without_results(side)
+        refuse_unknown_acceptance(side, rate)
     comparability = compare_identities(a.identities, b.identities)
     if comparability.across_versions and not across_versions:
         tasks = comparability.across_versions

@@ -38,6 +38,7 @@ def as_json(report: PairedReport) -> dict[str, Json]:
             "remarks": list(comparability.remarks),
             "deviations": list(report.deviations),
             "unknown": comparability.unknown,
+            "unknown_conditions": list(report.unknown_conditions),
         },
         "cost_unit": units[0] if len(units) == 1 else None,
         "cost_per_attempt": {"a": finite(per_attempt[0]), "b": finite(per_attempt[1])} if per_attempt else None,

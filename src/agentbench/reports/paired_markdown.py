@@ -57,9 +57,7 @@ def comparability_lines(report: PairedReport) -> list[str]:
         lines.append(f"Different contract versions: {', '.join(map(code, comparability.across_versions))}")
     lines += map(_sentence, (*comparability.differences, *comparability.remarks))
     lines += (f"Protocol deviation: {code(text)}" for text in report.deviations)
-    if comparability.unknown:
-        lines.append("Results from a CSV file do not state their contract and configuration.")
-    return lines
+    return [*lines, *report.unknown_conditions]
 
 
 def _sentence(difference: str) -> str:

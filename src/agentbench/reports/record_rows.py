@@ -84,6 +84,11 @@ class Row(NamedTuple):
         """Whether the agent broke no rule and had no safety stop; None if that was not decided."""
         return is_safe(self.gates[3], self.cause)
 
+    @property
+    def checks_decided(self) -> bool:
+        """False if the status of the attempt does not come from its checks, as in results imported from other tools."""
+        return self.gates[2] != "error" or self.status not in ("success", "failure")
+
 
 class Usage(NamedTuple):
     prompt_tokens: int

@@ -25,7 +25,7 @@ from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
 from agentbench.reports.seal_marks import ALTERED, IMPORTED, NO_SEAL, SealMarks
 from agentbench.reports.signature import RECORDS, RunSignature, read_signature, with_evidence
 from agentbench.statistics.comparability import Identity
-from agentbench.statistics.trials import Trial
+from agentbench.statistics.trials import Rate, Trial
 
 T = TypeVar("T")
 
@@ -177,14 +177,15 @@ class Run:
             [row.cause for row in rows],
             [row.cost.known_total for row in rows],
             [row.safe for row in rows],
+            [row.checks_decided for row in rows] if self.imported else [True] * len(rows),
         )
         return tuple(map(partial(tuple.__new__, Trial), zip(*columns, strict=True)))
 
     @cached_property
     def identities(self) -> tuple[Identity, ...]:
         identities: Iterable[Identity] = map(identity_of, self.rows)
-        if self.imported:  # another tool does not use the seed of the protocol
-            identities = (replace(identity, seed=None) for identity in identities)
+        if self.imported:
+            identities = map(_imported_identity, identities)
         return tuple(identities)
 
 
@@ -310,6 +311,16 @@ def refuse_without_results(side: Side) -> None:
         raise no_results(side.origin, side.run)
 
 
+def refuse_unknown_acceptance(side: Side, rate: Rate) -> None:
+    """
+    Raises:
+        InputError: the acceptance rate is asked for, and the side was imported from a tool that does not state it.
+    """
+    if rate is Rate.ACCEPTANCE and not all(trial.acceptance_known for trial in side.trials):
+        msg = f"the acceptance rate of {side.origin} is unknown: imported from {side.seal_marks.imported}"
+        raise InputError(msg, remedy="use --rate contract, the rate of the imported decisions")
+
+
 def no_results(origin: str, run: Run | None) -> InputError:
     """Return the error for a run or a side without results."""
     if run is not None and run.altered:
@@ -361,6 +372,13 @@ def identity_of(row: Row) -> Identity:
         observability=row.observability,
         seed=row.seed,
     )
+
+
+def _imported_identity(identity: Identity) -> Identity:
+    """Return the conditions that the imported log states. Without a configuration class it is one of another tool."""
+    if identity.config_class is not None and not identity.config_class.startswith(IMPORTED_ID):
+        return identity
+    return replace(identity, config_class=None, seed=None)
 
 
 def run_side(run: Run) -> Side:

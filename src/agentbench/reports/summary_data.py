@@ -39,6 +39,7 @@ def as_json(summary: Summary) -> dict[str, Json]:
             "acceptance_error": proportion_json(rates.acceptance_error),
             "invalid": proportion_json(rates.invalid_fraction),
         },
+        "acceptance_unknown": rates.acceptance_unknown,
         "contract_by_repository": interval_json(summary.by_repository),
         "counting": COUNTING,
         "undecided": {

@@ -94,6 +94,8 @@ def _rate_table(summary: Summary) -> list[str]:
         )
         for name, proportion, denominator in proportions
     ]
+    if rates.acceptance_unknown:
+        rows[1:3] = [(row[0], "unknown: imported", "", "", "", row[-1]) for row in rows[1:3]]
     if summary.by_repository:
         interval = summary.by_repository
         rows.insert(1, ("contract", "", "", share_interval(interval), interval.method, rows[0][-1]))

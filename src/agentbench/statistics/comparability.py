@@ -18,7 +18,7 @@ DIFFERENT_OBSERVABILITY = "the observability levels differ, so trace metrics are
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Conditions of one attempt. None means unknown, as for results from a CSV file."""
+    """Conditions of one attempt. None means unknown, as for results of other tools."""
 
     task: str
     repeat: int = 1
@@ -45,7 +45,7 @@ class Comparability:
     deviations: tuple[str, ...] = ()
     """Deviations from the protocol that make the numbers provisional."""
     unknown: bool = False
-    """Some attempts do not record their contract."""
+    """Some attempts do not record their contract, configuration and seed."""
 
     @property
     def comparable(self) -> bool:
@@ -81,7 +81,7 @@ def compare_identities(a: Sequence[Identity], b: Sequence[Identity]) -> Comparab
         differences=tuple(differences),
         remarks=(f"{DIFFERENT_OBSERVABILITY}: {join_names(unlike)}",) if unlike else (),
         deviations=tuple(deviations),
-        unknown=any(identity.contract_id is None for identity in (*left, *right)),
+        unknown=any(identity.contract_id is None or identity.seed is None for identity in (*left, *right)),
     )
 
 

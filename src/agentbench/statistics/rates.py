@@ -14,7 +14,7 @@ from agentbench.statistics.trials import Rate, Trial
 
 K = TypeVar("K", bound=Hashable)
 
-_Group = tuple[RunStatus, bool, InvalidCause | None]
+_Group = tuple[RunStatus, bool, InvalidCause | None, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,21 @@ class Rates:
     statuses: Mapping[RunStatus, int]
     invalid: Mapping[InvalidCause, int]
     acceptance: Proportion
-    """Successes over scorable attempts."""
+    """Successes over scorable attempts whose acceptance is known: all but those imported from other tools."""
     contract: Proportion
     """Passes over scorable attempts and attempts made invalid by an unsafe action of the agent."""
     acceptance_error: Proportion
-    """Acceptance errors over scorable attempts."""
+    """Acceptance errors over the same attempts."""
     invalid_fraction: Proportion
     """Invalid attempts over all attempts."""
 
     def of(self, rate: Rate) -> Proportion:
         return self.acceptance if rate is Rate.ACCEPTANCE else self.contract
+
+    @property
+    def acceptance_unknown(self) -> bool:
+        """Whether attempts are scorable, but their acceptance is known for none."""
+        return bool(self.scorable) and not self.acceptance.total
 
     @property
     def scorable(self) -> int:
@@ -81,7 +86,10 @@ def rates(trials: Sequence[Trial], confidence: float = CONFIDENCE) -> Rates:
         acceptance=tally.proportion(lambda trial: trial.value(Rate.ACCEPTANCE), confidence),
         contract=tally.proportion(lambda trial: trial.value(Rate.CONTRACT), confidence),
         acceptance_error=tally.proportion(
-            lambda trial: int(trial.status is RunStatus.ACCEPTANCE_ERROR) if trial.scorable else None, confidence
+            lambda trial: (
+                int(trial.status is RunStatus.ACCEPTANCE_ERROR) if trial.scorable and trial.acceptance_known else None
+            ),
+            confidence,
         ),
         invalid_fraction=tally.proportion(lambda trial: int(not trial.scorable), confidence),
     )
@@ -110,7 +118,7 @@ def task_rate(trials: Sequence[Trial], rate: Rate, confidence: float = CONFIDENC
 
 
 class Tally:
-    """Trials grouped by (status, passed, cause) and counted per task.
+    """Trials grouped by (status, passed, cause, whether acceptance is known) and counted per task.
 
     There are few such groups, so each query evaluates one example per group instead of every trial.
     """
@@ -120,7 +128,7 @@ class Tally:
         self._counts: dict[_Group, Counter[str]] = {}
         """By group: trials by task."""
         for trial in trials:
-            key = (trial.status, trial.passed, trial.invalid_cause)
+            key = (trial.status, trial.passed, trial.invalid_cause, trial.acceptance_known)
             counts = self._counts.get(key)
             if counts is None:
                 self._examples[key] = trial

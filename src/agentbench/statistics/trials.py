@@ -31,6 +31,8 @@ class Trial(NamedTuple):
     cost: float | None = None
     safe: bool | None = None
     """Whether the agent broke no rule and had no safety stop; None if unknown."""
+    acceptance_known: bool = True
+    """False for results of other tools that state one decision, not whether it is about the mandatory checks."""
 
     @property
     def scorable(self) -> bool:
@@ -39,17 +41,17 @@ class Trial(NamedTuple):
     def value(self, rate: Rate) -> int | None:
         """Return 1 or 0, or None when the attempt is outside this rate. An acceptance error counts as 0."""
         if rate is Rate.ACCEPTANCE:
-            return int(self.status is RunStatus.SUCCESS) if self.scorable else None
+            return int(self.status is RunStatus.SUCCESS) if self.scorable and self.acceptance_known else None
         if self.scorable:
             return int(self.passed)
         return 0 if self.invalid_cause is InvalidCause.SAFETY else None
 
 
 def map_trials(trials: Sequence[Trial], function: Callable[[Trial], T]) -> list[T]:
-    """Apply a function that depends only on status, verdict and cause.
+    """Apply a function that depends only on status, verdict, cause and whether acceptance is known.
 
     It is called once per combination of these, not once per trial: 100,000 calls would take as long as reading the run.
     """
-    keys = [(trial.status, trial.passed, trial.invalid_cause) for trial in trials]
+    keys = [(trial.status, trial.passed, trial.invalid_cause, trial.acceptance_known) for trial in trials]
     values = {key: function(trial) for key, trial in dict(zip(keys, trials, strict=True)).items()}
     return [values[key] for key in keys]

@@ -133,7 +133,7 @@ function ratesCard() {
       [["run", "name"], ["contract", "num"], ["acceptance", "num"], ["acceptance errors", "num"], ["invalid", "num"], "bounds"],
       D.runs.map((run) => [
         safe(run.name),
-        ...["contract", "acceptance", "acceptance_error", "invalid"].map((key) => `${run.rates[key].count} of ${run.rates[key].total}`),
+        ...["contract", "acceptance", "acceptance_error", "invalid"].map((key) => run.acceptance_unknown && key.startsWith("acceptance") ? "unknown: imported" : `${run.rates[key].count} of ${run.rates[key].total}`),
         h(
           "td",
           { class: "num", title: "share of all attempts if every undecided one fails, and if every one passes" },
@@ -985,7 +985,7 @@ function comparisonView() {
     ...held.differences,
     ...held.remarks,
     ...held.deviations,
-    ...(held.unknown ? ["Results from a CSV file do not state their contract and configuration."] : []),
+    ...held.unknown_conditions,
   ];
   const numbers = facts([
     ["A", pct(main.share_a)],
