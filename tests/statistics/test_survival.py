@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import math
 import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agentbench.statistics.survival import kaplan_meier
+from agentbench.statistics.distributions import normal_quantile
+from agentbench.statistics.intervals import clustered_wilson, wilson
+from agentbench.statistics.survival import Step, kaplan_meier
 
 pytestmark = pytest.mark.component
 
@@ -26,7 +31,7 @@ def test_kaplan_meier_reproduces_a_published_curve() -> None:
 
 
 @pytest.mark.req("A-06")
-def test_kaplan_meier_and_its_interval_match_scipy() -> None:
+def test_kaplan_meier_and_its_variance_match_scipy() -> None:
     from scipy import stats  # type: ignore[import-untyped]
 
     rng = np.random.default_rng(11)
@@ -42,8 +47,73 @@ def test_kaplan_meier_and_its_interval_match_scipy() -> None:
         index = list(theirs.quantiles).index(step.amount)
         assert step.survival == pytest.approx(float(theirs.probabilities[index]))
         if 0 < step.survival < 1:
-            low, high = float(interval.low.probabilities[index]), float(interval.high.probabilities[index])
-            assert (step.low, step.high) == pytest.approx((low, high))
+            low = float(interval.low.probabilities[index])
+            logarithm = math.log(step.survival)
+            # The variance of the logarithm of the curve, from the log-log bound.
+            greenwood = (math.log(math.log(low) / logarithm) * logarithm / normal_quantile(0.95)) ** 2
+            size = (1 - step.survival) / (step.survival * greenwood)
+            assert (step.low, step.high) == pytest.approx(wilson(step.survival * size, size))
+
+
+@pytest.mark.req("A-02", "A-06")
+def test_interval_is_not_a_point_where_all_attempts_passed() -> None:
+    last = kaplan_meier([1, 2, 3, 4], [True] * 4, [False] * 4).steps[-1]
+    assert (last.survival, last.low) == (0, 0)
+    assert last.high == pytest.approx(1 - wilson(4, 4)[0])
+
+
+@pytest.mark.req("A-02", "A-06")
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(any), min_size=1, max_size=12))
+def test_interval_without_censoring_is_the_clustered_one_of_a_rate(table: list[tuple[int, int]]) -> None:
+    attempts = [(task, n < passes) for task, (passes, fails) in enumerate(table) for n in range(passes + fails)]
+    passed = [event for _, event in attempts]
+    curve = kaplan_meier(
+        [float(n % 5) for n in range(len(attempts))], passed, [not event for event in passed], [t for t, _ in attempts]
+    )
+    if not curve.steps:
+        assert not any(passed)
+        return
+    interval = clustered_wilson([(passes, passes + fails) for passes, fails in table])
+    assert interval is not None
+    last = curve.steps[-1]
+    assert (1 - last.high, 1 - last.low) == pytest.approx((interval.low, interval.high), abs=1e-9)
+
+
+@pytest.mark.req("A-02", "A-06")
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 6), st.sampled_from(["passed", "failed", "capped"]), st.integers(0, 5)),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_interval_contains_the_curve_and_narrows_with_more_tasks(attempts: list[tuple[int, str, int]]) -> None:
+    def steps(copies: int) -> tuple[Step, ...]:
+        rows = [(used, kind, (task, copy)) for copy in range(copies) for used, kind, task in attempts]
+        return kaplan_meier(
+            [used for used, *_ in rows],
+            [kind == "passed" for _, kind, _ in rows],
+            [kind == "failed" for _, kind, _ in rows],
+            [task for *_, task in rows],
+        ).steps
+
+    for step, more in zip(steps(1), steps(4), strict=True):
+        assert 0 <= step.low <= step.survival + 1e-12
+        assert step.survival - 1e-12 <= step.high <= 1
+        assert step.low < step.high
+        assert more.survival == pytest.approx(step.survival)
+        assert more.high - more.low < step.high - step.low
+
+
+@pytest.mark.req("A-02", "A-06")
+def test_repeats_of_a_task_that_end_alike_do_not_narrow_the_interval() -> None:
+    used, passed = [1.0, 2, 2, 3, 4, 5, 6, 7], [True, False, True, True, False, True, False, True]
+    never = [False, False, False, False, True, False, False, False]
+    once = kaplan_meier(used, passed, never).steps
+    repeated = kaplan_meier(used * 3, passed * 3, never * 3, [*range(8)] * 3).steps
+    for step, more in zip(once, repeated, strict=True):
+        assert more.survival == pytest.approx(step.survival)
+        assert more.high - more.low > 0.9 * (step.high - step.low)
 
 
 @pytest.mark.req("A-06")

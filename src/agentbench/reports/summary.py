@@ -164,6 +164,7 @@ def summarise(run: Run) -> Summary:
     passed = [outcome == "passed" for outcome in outcomes]
     # Attempts stopped by a cap or undecided are censored: they might have passed later. Other failures never pass.
     never = [outcome == "failed" and row.ending not in CAPPED for row, outcome in zip(rows, outcomes, strict=True)]
+    tasks = [row.task for row in rows]
     lines = _task_lines(rows, [value for _, value in graded])
     return Summary(
         run=run,
@@ -182,8 +183,8 @@ def summarise(run: Run) -> Summary:
         review_costs=review_costs,
         distributions=distributions(rows, outcomes, provenance),
         times=_times(rows, outcomes),
-        time_to_success=kaplan_meier([row.usage.wall_sec for row in rows], passed, never),
-        cost_to_success=kaplan_meier([row.cost.total for row in rows], passed, never),
+        time_to_success=kaplan_meier([row.usage.wall_sec for row in rows], passed, never, tasks),
+        cost_to_success=kaplan_meier([row.cost.total for row in rows], passed, never, tasks),
         deviations=run_deviations(run, provenance),
         mean_score=total(scores) / len(scores) if scores else None,
         scored=len(scores),

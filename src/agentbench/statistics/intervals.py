@@ -80,15 +80,26 @@ def _effective_wilson(
     """
     tasks, weight = len(clusters), sum(total for _, total in clusters)
     share = math.fsum(passed for passed, _ in clusters) / weight
-    squares = math.fsum((passed - share * total) ** 2 for passed, total in clusters)
-    effective = float(tasks)
-    if squares > 0 and tasks > 1:
-        variance = tasks / (tasks - 1) * squares / weight**2
-        # The variance is itself uncertain when estimated from few tasks; this is the correction of Korn and Graubard
-        # (1998).
-        correction = (t_quantile(confidence, trials - 1) / t_quantile(confidence, tasks - 1)) ** 2
-        effective = min(independent, max(1.0, correction * share * (1 - share) / variance))
+    squares = math.fsum((passed - share * total) ** 2 for passed, total in clusters) / weight**2
+    size = effective_size(share, squares, tasks, trials, independent, confidence)
+    effective = float(tasks) if size is None else size
     return Interval(*wilson(share * effective, effective, confidence), confidence, "Wilson, clustered by task")
+
+
+def effective_size(
+    share: float, squares: float, tasks: int, trials: int, independent: float, confidence: float
+) -> float | None:
+    """Return the effective sample size of a share from the variance between tasks, or None without such variance.
+
+    `squares`: sum over tasks of their squared influences on the share. `independent`: sample size if the trials were
+    independent, the upper limit.
+    """
+    if squares <= 0 or tasks < 2:
+        return None
+    variance = tasks / (tasks - 1) * squares
+    # The variance is itself uncertain when estimated from few tasks; this is the correction of Korn and Graubard (1998).
+    correction = (t_quantile(confidence, trials - 1) / t_quantile(confidence, tasks - 1)) ** 2
+    return min(independent, max(1.0, correction * share * (1 - share) / variance))
 
 
 def newcombe_paired(
