@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.pilot.design.pilot_file import PowerAssumptions
-from agentbench.statistics.power import Design, deciding_test, required_discordant, sanity, simulate_power
+from agentbench.statistics.power import Design, Power, deciding_test, required_discordant, sanity, simulate_power
 
 SIMULATIONS = 2_000
 MAX_TASKS = 512
@@ -73,7 +74,7 @@ def analyse_power(assumptions: PowerAssumptions, tasks: int, repeats: int, seed:
     ]
     scenarios = []
     for design in designs:
-        simulated = simulate_power(design, alpha=assumptions.alpha, simulations=SIMULATIONS, seed=seed)
+        simulated = _simulated(design, assumptions, seed)
         scenarios.append(
             Scenario(
                 design.rate_a,
@@ -85,16 +86,8 @@ def analyse_power(assumptions: PowerAssumptions, tasks: int, repeats: int, seed:
         )
 
     def enough(count_tasks: int, count_repeats: int) -> bool:
-        return all(
-            simulate_power(
-                Design(count_tasks, count_repeats, design.rate_a, design.rate_b, design.correlation),
-                alpha=assumptions.alpha,
-                simulations=SIMULATIONS // 2,
-                seed=seed,
-            ).power
-            >= assumptions.target
-            for design in designs
-        )
+        sizes = (replace(design, tasks=count_tasks, repeats=count_repeats) for design in designs)
+        return all(_simulated(size, assumptions, seed).power >= assumptions.target for size in sizes)
 
     return PowerAnalysis(
         assumptions,
@@ -108,15 +101,17 @@ def analyse_power(assumptions: PowerAssumptions, tasks: int, repeats: int, seed:
     )
 
 
+def _simulated(design: Design, assumptions: PowerAssumptions, seed: int) -> Power:
+    """Simulate a design, with the same draws wherever it is judged: a size that is recommended is accepted."""
+    return simulate_power(design, alpha=assumptions.alpha, simulations=SIMULATIONS, seed=seed)
+
+
 def _detectable(design: Design, assumptions: PowerAssumptions, seed: int) -> float | None:
     """Return the smallest effect, in steps of one point, that reaches the target."""
 
     def detected(steps: int) -> bool:
-        larger = Design(
-            design.tasks, design.repeats, design.rate_a, min(1.0, design.rate_a + steps * _STEP), design.correlation
-        )
-        simulated = simulate_power(larger, alpha=assumptions.alpha, simulations=SIMULATIONS // 2, seed=seed)
-        return simulated.power >= assumptions.target
+        larger = replace(design, rate_b=min(1.0, design.rate_a + steps * _STEP))
+        return _simulated(larger, assumptions, seed).power >= assumptions.target
 
     most = int((1 - design.rate_a) / _STEP + 1e-9)
     steps = _smallest(1, detected, most)
