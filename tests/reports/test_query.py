@@ -44,9 +44,21 @@ def test_attempts_of_a_retry_name_the_run_that_they_repeat(tmp_path: Path) -> No
     both = query(sql, first, again, "--format", "csv")
     assert both.stdout == "task_id,retry_of\nx,\ny,first\ny,\n"
     assert "again 'q' * repeats attempts of first" in both.stderr
+    assert "`where final and retry_of is null` counts every attempt once" in both.stderr
     alone = query(sql, again, "--format", "csv")
     assert alone.stdout == "task_id,retry_of\ny,first\n"
     assert "repeats attempts" not in alone.stderr
+
+
+def test_note_says_that_runs_have_superseded_attempts(tmp_path: Path) -> None:
+    old = record("x", "harness", attempt_id="01-old", final=False)
+    run = run_dir(tmp_path / "run", [old, record("x", supersedes="01-old")])
+    counted = query("select count(*) n from attempts", run, "--format", "csv")
+    assert counted.stdout == "n\n2\n"
+    assert counted.stderr == "note: the runs have 1 superseded attempt, which `where final` leaves out\n"
+    final = query("select count(*) n from attempts where final", run, "--format", "csv")
+    assert (final.stdout, final.stderr) == ("n\n1\n", "")
+    assert "superseded" not in query("select 1", run_dir(tmp_path / "other", [record("x")])).stderr
 
 
 def test_runs_without_seals_are_named_and_their_records_are_not_called_unaltered(tmp_path: Path) -> None:

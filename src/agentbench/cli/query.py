@@ -19,7 +19,7 @@ Examples:
 \b
 Views:
   attempts   one row per attempt: run_dir, task_id, variant, repeat, passed, failure_reason, score, cost, …, record (JSON);
-             retry_of names the run whose attempts `ab retry` repeated
+             final is false for attempts that a later one supersedes; retry_of names the run whose attempts `ab retry` repeated
   checks     one row per acceptance check: task_id, check_id, outcome, assurance, why, failing_tests
   events     one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)
 
@@ -43,6 +43,7 @@ def command(sql: str, runs: tuple[Path, ...], *, form: str, as_json: bool) -> No
     """Run a read-only SQL statement over one or more run directories."""
     from agentbench.reports import query as report
     from agentbench.reports.escape import columns, csv_text, plain
+    from agentbench.reports.number_format import plural
 
     answer = report.ask(runs, sql)
     for record in answer.altered[:MAX_WARNINGS]:
@@ -53,8 +54,11 @@ def command(sql: str, runs: tuple[Path, ...], *, form: str, as_json: bool) -> No
         )
     for retry, repeated in answer.repeated[:MAX_WARNINGS]:
         click.echo(f"note: {plain(retry, 200)} repeats attempts of {plain(repeated, 200)}", err=True)
+    if answer.superseded:
+        superseded = plural(answer.superseded, "superseded attempt")
+        click.echo(f"note: the runs have {superseded}, which `where final` leaves out", err=True)
     if answer.repeated:
-        click.echo("note: `where retry_of is null` leaves the repeated attempts out of a rate", err=True)
+        click.echo("note: `where final and retry_of is null` counts every attempt once", err=True)
     if as_json or form == "json":
         import json
 

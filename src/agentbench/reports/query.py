@@ -57,7 +57,7 @@ _KNOWN_COST = (
 )
 """The total cost; null if it is unknown, see `record.schema.Cost`."""
 VIEWS = {
-    "attempts": "one row per attempt: fields as columns, the full record as JSON in `record`, the run in `run_dir`, the run that "
+    "attempts": "one row per attempt, superseded ones included (`final` is false): fields as columns, the full record as JSON in `record`, the run in `run_dir`, the run that "
     "`ab retry` repeated in `retry_of`, `altered` if it differs from its seal (null if it has no seal)",
     "checks": "one row per acceptance check: task_id, variant, repeat, check_id, outcome, mandatory, assurance, why",
     "events": "one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)",
@@ -74,6 +74,8 @@ class Answer:
     """Names of runs with records that have no seal, so that nothing shows whether they were edited."""
     repeated: tuple[tuple[str, str], ...] = ()
     """Names of runs that repeat attempts of another given run, with the name of that run."""
+    superseded: int = 0
+    """Number of superseded records of the runs, if the statement reads attempts or checks and does not name `final`."""
 
 
 def ask(runs: Sequence[Path], sql: str) -> Answer:
@@ -97,7 +99,9 @@ def ask(runs: Sequence[Path], sql: str) -> Answer:
             connection.execute(statement)
         altered = tuple(record for records in compared.values() for record in records.altered)
         unsealed = tuple(run.name for run, records in compared.items() if records.not_sealed_yet or not records.sealed)
-        return replace(_answer(connection, sql), altered=altered, unsealed=unsealed, repeated=_repeated(metas))
+        answer = _answer(connection, sql)
+        superseded = _superseded(connection, sql)
+        return replace(answer, altered=altered, unsealed=unsealed, repeated=_repeated(metas), superseded=superseded)
     except duckdb.Error as error:
         msg = f"query failed: {' '.join(str(error).split())[:600]}"
         raise InputError(msg, remedy=f"views: {', '.join(VIEWS)}; see `ab query --help`") from error
@@ -115,6 +119,13 @@ def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
     if result.description is None:
         return Answer((), ())
     return Answer(tuple(column[0] for column in result.description), tuple(result.fetchall()))
+
+
+def _superseded(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
+    words = set(re.findall(r"\w+", sql.lower()))
+    if "final" in words or not words & {"attempts", "checks"}:
+        return 0
+    return int(connection.execute("SELECT count(*) FROM attempts WHERE NOT final").fetchall()[0][0])
 
 
 def _meta(run: Path) -> Mapping[str, Json]:
