@@ -61,6 +61,20 @@ def test_show_and_summary_say_that_a_run_is_incomplete(incomplete: Path, complet
     assert "INCOMPLETE" not in ab("report", "summary", complete)
 
 
+def test_incomplete_runs_name_what_continues_them(incomplete: Path, complete: Path, tmp_path: Path) -> None:
+    graded = planned(tmp_path / "graded", [record("t0", agent="patch")])
+    pilot = planned(tmp_path / "pilot", [record("t0")])
+    meta = json.loads((pilot / "run.json").read_text())
+    (pilot / "run.json").write_text(json.dumps({**meta, "pilot": {"stage": "full"}}))
+    for run, remedy in (
+        (incomplete, "`ab run --resume` continues it"),
+        (graded, "grade the patches again"),
+        (pilot, "`ab pilot run` continues it"),
+    ):
+        for shown in (ab("show", run), ab("report", "paired", complete, run)):
+            assert f"unless it is still running, {remedy}" in shown.replace("'", "`")
+
+
 def test_list_of_runs_and_json_of_a_run_do_not_call_it_finished(
     incomplete: Path, complete: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
@@ -13,6 +14,8 @@ from agentbench.reports.number_format import plural
 from agentbench.reports.record_rows import Row
 
 _NOT_FINISHED = "not finished"
+_PATCH_AGENT = "patch"
+"""The agent of attempts that grade a patch made elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class MissingResults:
     """Number of attempts that the run was started for."""
     counts: Mapping[str, int]
     """Attempts without a result, by how they ended."""
+    remedy: str = "`ab run --resume` continues it"
 
     @property
     def total(self) -> int:
@@ -35,7 +39,7 @@ class MissingResults:
     def sentence(self) -> str:
         """The counts with their causes, as a protocol deviation."""
         causes = ", ".join(f"{count} {cause}" for cause, count in self.counts.items())
-        return f"the run is incomplete: {self.counted} ({causes}); unless it is still running, `ab run --resume` continues it"
+        return f"the run is incomplete: {self.counted} ({causes}); unless it is still running, {self.remedy}"
 
     def as_json(self) -> dict[str, Json]:
         return {"planned": self.planned, "without_result": self.total, "causes": dict(self.counts)}
@@ -50,7 +54,14 @@ def missing_results(meta: Mapping[str, Json], rows: Sequence[Row]) -> MissingRes
     counts.update(
         ending.replace("_", " ") for key, ending in ended.items() if key in planned and ending in REPEATED_ON_RESUME
     )
-    return MissingResults(len(planned), dict(+counts)) if counts.total() else None
+    if not counts.total():
+        return None
+    missing = MissingResults(len(planned), dict(+counts))
+    if any(row.agent == _PATCH_AGENT for row in rows):
+        return replace(missing, remedy="grade the patches again: `ab run --resume` does not continue a grading run")
+    if meta.get("pilot") is not None:
+        return replace(missing, remedy="`ab pilot run` continues it")
+    return missing
 
 
 def listed_state(state: RunState, missing: MissingResults | None) -> RunState:
