@@ -54,6 +54,18 @@ def test_resume_rejects_changed_options_and_tasks(ab: Ab, tmp_path: Path, interr
 
 
 @pytest.mark.req("R-13")
+def test_retry_announces_missing_attempts_besides_repeated_ones(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
+    slow = Slow(ab, tmp_path, "one", "two", "three")
+    process = slow.start()
+    wait_for(lambda: slow.asleep() == 2)
+    interrupt(process, signal.SIGINT)
+    slow.finish_at_once()
+    ran = ab("retry", slow.run)
+    assert "Repeating 2 attempts in the same run, and making 1 attempt that is missing." in ran.stderr
+    assert "[3/3]" in ran.stderr
+
+
+@pytest.mark.req("R-13")
 def test_resume_without_the_api_key_starts_no_attempt(ab: Ab, tmp_path: Path, interrupt: Interrupt) -> None:
     tasks = make_suite(tmp_path / "tasks", "one", "two")
     for file in tasks.glob("*/*/task.yaml"):

@@ -49,6 +49,7 @@ def command(
     from agentbench.execution.request import plan_attempts, recorded_request, recorded_tasks, require_agents
     from agentbench.execution.resumed_rows import rows_of
     from agentbench.execution.retry import RetryKind, link_to, require_attempts, retried_rows
+    from agentbench.execution.study import remaining_rows
     from agentbench.record.run_directory import RunDirectory
 
     conditions = parse(fail_on) if fail_on is not None else ()
@@ -63,17 +64,26 @@ def command(
     request = replace(request, out=directory.path.parent)
     number = require_attempts(directory, chosen)
     tasks = recorded_tasks(directory, request)
+    rows = rows_of(directory, plan_attempts(tasks, request))
     if chosen.in_place:
-        _announce(number, "in the same run", quiet=as_json)
+        missing = len(remaining_rows([directory], rows, chosen.wants)) - number
+        _announce(number, "in the same run", missing, quiet=as_json)
         result = resume_run(directory.path, tasks, request, again=chosen.wants, as_json=as_json)
     else:
-        rows = retried_rows(directory, rows_of(directory, plan_attempts(tasks, request)), chosen)
+        rows = retried_rows(directory, rows, chosen)
         require_agents(rows)
         _announce(number, f"in a new run; {directory.path.name} does not change", quiet=as_json)
         result = run_rows(rows, request, link=link_to(directory, chosen), as_json=as_json)
     sys.exit(finish(result, conditions, as_json=as_json))
 
 
-def _announce(number: int, where: str, *, quiet: bool) -> None:
+def _announce(number: int, where: str, missing: int = 0, *, quiet: bool) -> None:
+    from agentbench.reports.number_format import plural
+
     if not quiet:
-        click.echo(f"Repeating {number} attempt{'' if number == 1 else 's'} {where}.", err=True)
+        added = (
+            f", and making {plural(missing, 'attempt')} that {'is' if missing == 1 else 'are'} missing"
+            if missing
+            else ""
+        )
+        click.echo(f"Repeating {plural(number, 'attempt')} {where}{added}.", err=True)
