@@ -60,7 +60,8 @@ def test_interrupted_harvest_says_what_it_does_and_how_to_continue(repo: Path, t
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
     assert process.returncode == 130
-    assert f"To continue: ab task harvest {repo} --max 1 --name a-b\n" in rest
+    assert f"There are no results yet. To continue: ab task harvest {repo} --max 1 --name a-b\n" in rest
+    assert not (tmp_path / "tasks/a-b.harvest.json").exists()
 
 
 def test_clone_of_a_local_repository_is_not_portable(repo: Path, tmp_path: Path) -> None:

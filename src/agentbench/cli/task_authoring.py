@@ -266,7 +266,6 @@ def harvest(
     from agentbench.authoring.harvest.harvest import HarvestRequest
     from agentbench.authoring.harvest.harvest import harvest as run_harvest
     from agentbench.cli.step_progress import StepProgress
-    from agentbench.contract.json_schema import write_suite_schemas
     from agentbench.execution.lab import Lab
 
     prefix = check_name(name or repository_name(repo), "--name")
@@ -287,11 +286,9 @@ def harvest(
         with _source_errors_as_input_errors(), Lab(sandbox=common["sandbox"]) as lab, StepProgress() as progress:
             result = run_harvest(request, lab, notify=progress.print, show_running=progress.show)
     except KeyboardInterrupt:
-        _print(f"Results are kept in {request.ledger}. To continue: {shlex.join([called_as(), *sys.argv[1:]])}")
+        kept = f"Results are kept in {request.ledger}." if request.ledger.exists() else "There are no results yet."
+        _print(f"{kept} To continue: {shlex.join([called_as(), *sys.argv[1:]])}")
         raise
-    for folder in (request.task.suite_dir, request.heldout_dir):
-        if folder.is_dir():
-            write_suite_schemas(folder)
     _show_harvest(result, request, as_json=common["as_json"])
 
 

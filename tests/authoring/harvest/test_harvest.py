@@ -262,6 +262,21 @@ def test_tasks_of_an_interrupted_harvest_are_accepted(repo: Path, lab: Lab, tmp_
     assert (other.accepted, other.kind) == (False, "exists already")
 
 
+def test_suite_has_its_schemas_as_soon_as_a_task_is_accepted(repo: Path, lab: Lab, tmp_path: Path) -> None:
+    put(repo, FIX, "Fix half")
+    task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)
+    request = HarvestRequest(task, tmp_path / "tasks/calc-heldout", tmp_path / "tasks/calc.harvest.json", heldout=0)
+    written: list[bool] = []
+
+    def look(line: str) -> None:
+        if "accepted calc-" in line:
+            written.append((tmp_path / "tasks/calc-dev/task.schema.json").is_file())
+
+    harvest(request, lab, notify=look)
+    assert written == [True]
+    assert not (tmp_path / "tasks/calc-heldout").exists()
+
+
 def test_retry_runs_rejected_candidates_again(repo: Path, lab: Lab, tmp_path: Path) -> None:
     fix = put(repo, FIX, "Fix half")
     task = TaskRequest(repo=str(repo), suite_dir=tmp_path / "tasks/calc-dev", pin=False, timeout_sec=60)

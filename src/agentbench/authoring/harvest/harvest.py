@@ -26,6 +26,7 @@ from agentbench.authoring.commit.split import Kind, UnsuitableCommit, is_test, s
 from agentbench.authoring.commit.task_draft import check_name
 from agentbench.authoring.environment.resolver import EnvironmentResolver
 from agentbench.authoring.task_lock import TaskExists, TaskLocation
+from agentbench.contract.json_schema import write_suite_schemas
 from agentbench.contract.problem import did_you_mean
 from agentbench.core.atomic_file import write_atomic
 from agentbench.core.dataclass import dataclass
@@ -379,6 +380,8 @@ class _CandidateRuns:
         return dataclasses.replace(verdict, kind="exists already", reason=error.message)
 
     def _accepted(self, verdict: Verdict, task: TaskRequest, found: FoundTask) -> Verdict:
+        # With each task, so that the suite of an interrupted harvest has them.
+        write_suite_schemas(task.suite_dir)
         drawn = task == self.request.task_for(verdict.commit)
         return dataclasses.replace(
             verdict,
