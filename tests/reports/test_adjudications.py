@@ -14,11 +14,16 @@ from agentbench.core.reasons import Gate, Outcome, TerminationCode
 from agentbench.record.audit import verify_run
 from agentbench.record.schema import Tag, TerminationRecord
 from agentbench.reports.adjudications import read_adjudications
+from agentbench.reports.card import run_card
+from agentbench.reports.run_list import as_lines, list_runs
 from agentbench.reports.sources import open_run
 from agentbench.reports.summary import summarise
+from agentbench.reports.summary_data import as_json
 from agentbench.reports.summary_markdown import as_markdown
 from agentbench.trace.events import GateResult
 from agentbench.verdict.taxonomy import taxonomy
+from agentbench.view.index import RunIndex
+from agentbench.view.roots import Roots
 from tests.record.samples import whole_run
 from tests.reports.runs import record, run_dir
 
@@ -170,6 +175,23 @@ def test_defect_without_a_decision_needs_a_category(tmp_path: Path) -> None:
 def test_help_lists_every_category() -> None:
     shown = adjudicate("--help").output
     assert [category for category in taxonomy() if category not in shown] == []
+
+
+def test_every_report_counts_the_same_attempts_to_review(tmp_path: Path) -> None:
+    records = [record(name, "fail", needs_review=True) for name in ("a", "b", "c")]
+    run = run_dir(tmp_path / "runs" / "run", records)
+    adjudicate(run, "--attempt", "a", "--truth", "correct", "--minutes", 3)
+    assert "1 adjudicated (3 minutes), 2 to review" in adjudicate(run, "--list").output
+    summary = summarise(open_run(run))
+    assert "\nto review    2 attempts: b, c\n" in run_card(summary)
+    assert "2 to review" in "\n".join(as_lines(list_runs(run.parent)))
+    assert "3 attempts flagged for review, 1 of them adjudicated, 2 to review." in as_markdown(summary)
+    assert as_json(summary)["needs_review"] == ["01-b-1", "01-c-1"]
+    index = RunIndex(Roots.of([run.parent]))
+    (entry,) = index.entries(wait=True)
+    assert entry.counts is not None
+    assert entry.counts.needs_review == 2
+    index.close()
 
 
 def test_list_shows_waiting_attempts(run: Path) -> None:

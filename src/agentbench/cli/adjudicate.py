@@ -135,13 +135,12 @@ def _select(run: Run, wanted: str) -> AttemptRecord:
 def _list(run: Run, *, as_json: bool) -> None:
     import json
 
-    from agentbench.reports.adjudications import read_adjudications
+    from agentbench.reports.adjudications import read_adjudications, to_review
     from agentbench.reports.escape import columns, plain
     from agentbench.reports.json_parts import seals_json
 
     adjudications = read_adjudications(run.path)
-    adjudicated = {adjudication.attempt_id for adjudication in adjudications}
-    waiting = [row for row in run.rows if row.needs_review and row.attempt_id not in adjudicated]
+    waiting = to_review(run.rows, adjudications)
     reasons = {record.attempt_id: _reasons(run, record) for record in run.records(waiting[:MAX_LISTED])}
     if as_json:
         document = {

@@ -23,6 +23,7 @@ from agentbench.core.regular_file import open_regular
 from agentbench.record.durable import append_line, drop_torn_line
 from agentbench.record.naming import ADJUDICATIONS
 from agentbench.record.schema import AttemptRecord, Part, Tag
+from agentbench.reports.record_rows import Row
 from agentbench.statistics.error_rates import Case
 from agentbench.verdict.taxonomy import taxonomy
 
@@ -156,6 +157,12 @@ def read_adjudications(folder: Path) -> tuple[Adjudication, ...]:
             raise InputError(f"{path}:{number}: not an adjudication: {str(error).splitlines()[0]}") from None
         latest[adjudication.reviewer, adjudication.attempt_id] = adjudication
     return tuple(latest.values())
+
+
+def to_review(rows: Iterable[Row], adjudications: Iterable[Adjudication]) -> tuple[Row, ...]:
+    """Return the flagged attempts that nobody has adjudicated yet."""
+    adjudicated = {adjudication.attempt_id for adjudication in adjudications}
+    return tuple(row for row in rows if row.needs_review and row.attempt_id not in adjudicated)
 
 
 class Agreement(StrEnum):

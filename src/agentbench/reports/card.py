@@ -14,7 +14,7 @@ from agentbench.record.attempt_folder import EVENTS, MANIFEST
 from agentbench.record.headline import headline
 from agentbench.record.manifest import read_manifest
 from agentbench.record.schema import AttemptRecord, CheckRecord, Tag
-from agentbench.reports.adjudications import read_adjudications
+from agentbench.reports.adjudications import read_adjudications, to_review
 from agentbench.reports.card_evidence import Evidence, read_evidence
 from agentbench.reports.card_verdicts import independent_verdicts
 from agentbench.reports.escape import columns, plain
@@ -83,7 +83,7 @@ def run_card(summary: Summary) -> str:
         ("overruns", f"{plural(overruns, 'attempt')} above the cost cap" if overruns else ""),
         ("deviations", "; ".join(summary.deviations)),
         ("signature", run.signature),
-        ("to review", _flagged(run)),
+        ("to review", _to_review(summary)),
     )
     if run.rows:
         truncated = len(run.rows) > MAX_ATTEMPTS
@@ -105,10 +105,11 @@ def run_card(summary: Summary) -> str:
     return "\n".join(lines)
 
 
-def _flagged(run: Run) -> str:
-    tasks = sorted({row.task for row in run.rows if row.needs_review})
+def _to_review(summary: Summary) -> str:
+    rows = to_review(summary.run.rows, summary.adjudications)
+    tasks = sorted({row.task for row in rows})
     named = ", ".join(plain(task, 60) for task in tasks[:5]) + (f" and {len(tasks) - 5} more" if len(tasks) > 5 else "")
-    return f"{plural(sum(row.needs_review for row in run.rows), 'attempt')}: {named}" if tasks else ""
+    return f"{plural(len(rows), 'attempt')}: {named}" if tasks else ""
 
 
 def _verdict(run: Run, record: AttemptRecord) -> str:

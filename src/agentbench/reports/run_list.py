@@ -12,6 +12,7 @@ from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError
 from agentbench.record.find_run import run_directories
 from agentbench.record.run_state import RunState, run_state
+from agentbench.reports.adjudications import read_adjudications, to_review
 from agentbench.reports.escape import columns, plain
 from agentbench.reports.missing_results import listed_state
 from agentbench.reports.number_format import plural
@@ -42,6 +43,7 @@ class RunEntry:
     invalid: int
     """Attempts outside the contract rate: harness errors, invalid tasks, operator."""
     needs_review: int
+    """Flagged attempts that nobody has adjudicated yet."""
     bytes: int
     stops_early: bool = False
     """A stopping rule can end the run before all planned attempts are made."""
@@ -95,6 +97,7 @@ def run_entry(path: Path) -> RunEntry:
     try:
         run = open_run(path)
         state = listed_state(run_state(path), run.missing)
+        waiting = to_review(run.rows, read_adjudications(path))
     except AgentBenchError as error:
         return RunEntry(
             path.name, str(path), "", "", "", "", "", None, "unreadable", None, 0, 0, 0, 0, 0, _size(path), problem=error.message
@@ -119,7 +122,7 @@ def run_entry(path: Path) -> RunEntry:
         passed=sum(counted),
         not_passed=len(counted) - sum(counted),
         invalid=len(rows) - len(counted),
-        needs_review=sum(row.needs_review for row in rows),
+        needs_review=len(waiting),
         bytes=_size(path),
         stops_early=isinstance(request, Mapping) and request.get("stop_when") is not None,
         altered=len(run.altered),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentbench.core.canonical import Json
 from agentbench.core.reasons import Gate, InvalidCause, Outcome, RunStatus
-from agentbench.reports.adjudications import Agreement, Review
+from agentbench.reports.adjudications import Agreement, Review, to_review
 from agentbench.reports.csv_results import DEVIATIONS, joined_deviations
 from agentbench.reports.escape import Cell, csv_text
 from agentbench.reports.json_parts import interval_json, proportion_json, seals_json
@@ -76,7 +76,7 @@ def as_json(summary: Summary) -> dict[str, Json]:
         "time_to_success": curve_json(summary.time_to_success),
         "cost_to_success": curve_json(summary.cost_to_success),
         **adjudication_json(summary),
-        "needs_review": [row.attempt_id for row in summary.run.rows if row.needs_review],
+        "needs_review": [row.attempt_id for row in to_review(summary.run.rows, summary.adjudications)],
     }
 
 

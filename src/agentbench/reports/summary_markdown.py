@@ -10,7 +10,7 @@ from pathlib import Path
 from agentbench.record.durable import write_atomic
 from agentbench.record.headline import headline
 from agentbench.record.naming import REPORT
-from agentbench.reports.adjudications import Agreement
+from agentbench.reports.adjudications import Agreement, to_review
 from agentbench.reports.escape import code, link, markdown_table
 from agentbench.reports.number_format import amount, counted, percent, plural, seconds, share_interval, total
 from agentbench.reports.record_rows import Row
@@ -71,7 +71,7 @@ def as_markdown(summary: Summary) -> str:
     for title, body in sections:
         if body:
             lines += [f"## {title}", "", *body, ""]
-    lines += _review(run.rows)
+    lines += _review(summary)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -324,9 +324,11 @@ def _attempts(summary: Summary) -> list[str]:
     return [*markdown_table(("task", "repeat", "verdict", "assurance", "score", "time", "files"), rows), *note]
 
 
-def _review(rows: Sequence[Row]) -> list[str]:
-    flagged = sum(row.needs_review for row in rows)
-    return [f"{plural(flagged, 'attempt')} flagged for review."] if flagged else []
+def _review(summary: Summary) -> list[str]:
+    flagged = sum(row.needs_review for row in summary.run.rows)
+    waiting = len(to_review(summary.run.rows, summary.adjudications))
+    adjudicated = f", {flagged - waiting} of them adjudicated, {waiting} to review" if waiting < flagged else ""
+    return [f"{plural(flagged, 'attempt')} flagged for review{adjudicated}."] if flagged else []
 
 
 def _method(rows: Sequence[Row]) -> str:

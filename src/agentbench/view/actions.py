@@ -32,10 +32,10 @@ def queue(index: RunIndex, pages: RunPages, only: str = "") -> dict[str, Json]:
         if only and entry.key != only:
             continue
         questions += _questions(entry)
-        if entry.counts is None or not entry.counts.needs_review:
+        if entry.counts is None or not entry.counts.flagged:
             continue
         if len(reviews) >= MAX_QUEUE or time.monotonic() > until:
-            left_out += entry.counts.needs_review
+            left_out += entry.counts.flagged
             continue
         try:
             reviews += _reviews(entry, pages)

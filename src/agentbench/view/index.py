@@ -19,9 +19,10 @@ from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.policy.prices import MICRO
 from agentbench.record.attempt_folder import EVENTS
-from agentbench.record.naming import ATTEMPTS, RUN_JSON
+from agentbench.record.naming import ADJUDICATIONS, ATTEMPTS, RUN_JSON
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.run_state import run_state
+from agentbench.reports.adjudications import Adjudication, read_adjudications, to_review
 from agentbench.reports.html.bounded import bounded
 from agentbench.reports.missing_results import listed_state, missing_results
 from agentbench.reports.record_rows import Row, read_rows, trial_of
@@ -58,7 +59,9 @@ class Counts:
     passed: int = 0
     not_passed: int = 0
     invalid: int = 0
+    flagged: int = 0
     needs_review: int = 0
+    """Flagged attempts that nobody has adjudicated yet."""
     spent: float = 0.0
     """Cost of final and superseded attempts."""
     superseded_spent: float = 0.0
@@ -326,7 +329,7 @@ class RunIndex:
             state = _ended_state(entry.path, rows)
             self.on_rows(entry.key, entry.path, entry.meta, rows, altered)
             cap = _resumed_cap(entry)
-            problem, counts = entry.problem, count(rows, superseded_cost)
+            problem, counts = entry.problem, count(rows, superseded_cost, read_adjudications(entry.path))
         except AgentBenchError as error:
             state, problem, counts = "unreadable", error.message, None
         except (OSError, ValueError, RecursionError) as error:
@@ -338,7 +341,9 @@ class RunIndex:
         )  # fmt: skip
 
 
-def count(rows: Sequence[Row], superseded_cost: Mapping[str, float]) -> Counts:
+def count(
+    rows: Sequence[Row], superseded_cost: Mapping[str, float], adjudications: Sequence[Adjudication] = ()
+) -> Counts:
     """Count final attempts, and what all attempts cost."""
     counted = [value for row in rows if (value := trial_of(row).value(Rate.CONTRACT)) is not None]
     units = sorted({row.cost.unit for row in rows} | superseded_cost.keys())
@@ -348,7 +353,8 @@ def count(rows: Sequence[Row], superseded_cost: Mapping[str, float]) -> Counts:
         passed=sum(counted),
         not_passed=len(counted) - sum(counted),
         invalid=len(rows) - len(counted),
-        needs_review=sum(row.needs_review for row in rows),
+        flagged=sum(row.needs_review for row in rows),
+        needs_review=len(to_review(rows, adjudications)),
         spent=superseded_spent + sum(row.cost.total for row in rows) if len(units) == 1 else 0.0,
         superseded_spent=superseded_spent,
         unit=units[0] if len(units) == 1 else "",
@@ -361,7 +367,7 @@ def count(rows: Sequence[Row], superseded_cost: Mapping[str, float]) -> Counts:
 def signature(path: Path) -> Signature:
     """Return sizes and times of the files that an entry is read from."""
     values: list[int] = []
-    for name in (RUN_JSON, EVENTS, ATTEMPTS):
+    for name in (RUN_JSON, EVENTS, ATTEMPTS, ADJUDICATIONS):
         try:
             status = (path / name).lstat()
             values += [status.st_size, status.st_mtime_ns]

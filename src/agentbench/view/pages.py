@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.record.attempt_folder import NOT_EVIDENCE, entries_below
-from agentbench.record.naming import ADJUDICATIONS
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.html.detail import Trace, detail, trace_parts
 from agentbench.reports.html.page import page_data
@@ -67,7 +66,7 @@ class RunPages:
 
     def run(self, entry: Entry) -> Run:
         """Open a run, or return it from the cache if its files have not changed."""
-        current = _signature(entry.path)
+        current = signature(entry.path)
         with self._lock:
             cached = self._runs.get(entry.key)
             if cached is not None and cached[0] == current:
@@ -84,7 +83,7 @@ class RunPages:
 
     def run_page(self, entry: Entry) -> str:
         """Return the page of one run."""
-        key = ("run", entry.key, _signature(entry.path))
+        key = ("run", entry.key, signature(entry.path))
         return self._cached(key, lambda: _page([self.run(entry)], [entry.key]))
 
     def comparison_page(self, a: Entry, b: Entry) -> str:
@@ -93,7 +92,7 @@ class RunPages:
         Raises:
             InputError: they are the same run, or have several variants.
         """
-        key = ("compare", a.key, b.key, _signature(a.path), _signature(b.path))
+        key = ("compare", a.key, b.key, signature(a.path), signature(b.path))
 
         def make() -> dict[str, object]:
             from agentbench.reports.paired import compare_sides  # noqa: PLC0415 - needs numpy
@@ -121,7 +120,7 @@ class RunPages:
         """Return everything about an attempt except its events."""
         run, record = self.record(entry, attempt_id)
         state = _evidence_state(evidence(run.path, record.artifact_paths.task_dir) or run.path)
-        key = ("attempt", entry.key, attempt_id, _signature(entry.path), state)
+        key = ("attempt", entry.key, attempt_id, signature(entry.path), state)
         text = self._texts.get(key)
         if text is None:
             trace = Trace()
@@ -187,12 +186,3 @@ def _evidence_state(folder: Path) -> str:
     except OSError as error:
         state.update(type(error).__name__.encode())
     return state.hexdigest()
-
-
-def _signature(path: Path) -> Hashable:
-    try:
-        status = (path / ADJUDICATIONS).lstat()
-        reviewed = (status.st_size, status.st_mtime_ns)
-    except OSError:
-        reviewed = (0, 0)
-    return (signature(path), reviewed)
