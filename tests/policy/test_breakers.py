@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from agentbench.core.reasons import Outcome, TerminationCode
-from agentbench.policy.budget import Budget
+from agentbench.policy.budget import Budget, CostCap
 from agentbench.policy.limits import Limits
 from tests.policy.traces import ScriptedTrace, limits, patched
 
@@ -230,3 +231,14 @@ def test_repeated_expensive_commands_are_delayed() -> None:
         cheap.call("run", took=1, command="make test")
     assert len(trace.trips) == 2
     assert cheap.trips == []
+
+
+def test_dominance_names_the_part_of_the_cost_cap_that_is_reserved() -> None:
+    held = limits(Budget(cost_micro_usd=300_000))
+    for cost, reserved in ((CostCap(1_000_000, 700_000), True), (CostCap(300_000), False)):
+        trace = ScriptedTrace(replace(held, cost=cost))
+        spend(cost=240_000)(trace)
+        (trip,) = trace.trips
+        assert trip.detail.startswith("80% of the cost budget is used without a change")
+        stated = "; cost cap: 0.24 of 1.00 usd used, 0.70 reserved for acceptance"
+        assert trip.detail.endswith(stated) == reserved

@@ -16,7 +16,7 @@ from agentbench.core.canonical import sha256_hex
 from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.policy.applicability import DOMINANCE_TIME
-from agentbench.policy.budget import Budget, Spent
+from agentbench.policy.budget import Budget, CostCap, Spent
 from agentbench.policy.install_processes import InstallProcesses
 from agentbench.policy.installs import installs_of
 from agentbench.policy.monitor_rules import Action, Severity
@@ -80,6 +80,8 @@ class AttemptState:
     thresholds: Thresholds
     max_installs: int
     not_applicable: frozenset[str] = frozenset()
+    cost_cap: CostCap | None = None
+    """The whole cost cap, for messages."""
     spent: Spent = field(default_factory=Spent)
     repository: RepositoryState = field(default_factory=RepositoryState)
     call: Call | None = None
@@ -343,6 +345,8 @@ class Dominance(Breaker):
             if cap and state.thresholds.dominance_percent * cap <= spent * 100 < cap * 100:
                 percent = spent * 100 // cap
                 detail = f"{percent}% of the {name} budget is used without a change and without a passing test run"
+                if name == "cost" and state.cost_cap is not None and state.cost_cap.reserve_micro:
+                    detail += f"; {state.cost_cap.describe(spent)}"
                 return _stop("dominance", TerminationCode.DOMINANCE, detail, {"percent": percent}, (seq,))
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from agentbench.core.dataclass import dataclass
-from agentbench.policy.budget import Budget
+from agentbench.policy.budget import Budget, CostCap
 from agentbench.policy.thresholds import Thresholds, published_thresholds
 
 
@@ -21,3 +21,5 @@ class Limits:
     """Rules and caps that are skipped, because the events they need are not seen."""
     stops_enforced: bool = True
     """A decision to end the attempt is carried out at once, so no other decision follows it."""
+    cost: CostCap | None = None
+    """The whole cost cap, which only messages state."""

@@ -54,6 +54,7 @@ class RuleEngine:
             limits.thresholds,
             limits.thresholds.dependency_events if max_installs is None else max_installs,
             limits.not_applicable,
+            limits.cost,
         )
         self._stops_enforced = limits.stops_enforced
         self._monitor = monitor

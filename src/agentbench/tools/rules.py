@@ -116,6 +116,7 @@ class Rules:
             self.thresholds,
             self.new_dependencies.max_events,
             frozenset(self.not_applicable),
+            cost=self.caps.cost,
         )
 
     @property
