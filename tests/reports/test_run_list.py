@@ -11,6 +11,8 @@ from click.testing import CliRunner
 
 from agentbench.cli.runs import command
 from agentbench.core.canonical import Json
+from agentbench.core.errors import InputError
+from agentbench.record.find_run import find_run
 from agentbench.record.run_directory import RunDirectory
 from agentbench.reports.run_list import list_runs
 from tests.reports.runs import record, run_dir
@@ -57,6 +59,20 @@ def test_listing_as_text_and_json(runs: Path) -> None:
     assert "1 passed, 4 not passed, 3 invalid" in text
     data = json.loads(CliRunner().invoke(command, ["ls", "--out", str(runs), "--json"]).output)
     assert [entry["name"] for entry in data["runs"]] == ["all-kinds"]
+
+
+def test_folder_above_folders_of_runs_says_where_they_are(runs: Path, tmp_path: Path) -> None:
+    above = tmp_path / "above"
+    for name in ("b", "a"):
+        shutil.copytree(runs / "all-kinds", above / name / "all-kinds")
+    (above / "empty").mkdir()
+    done = CliRunner().invoke(command, ["ls", "--out", str(above)])
+    below = f"; there are runs below it: give --out {above / 'a'} or --out {above / 'b'}"
+    assert (done.exit_code, done.output) == (0, f"0 runs in {above}{below}\n")
+    assert CliRunner().invoke(command, ["ls", "--out", str(above / "empty")]).output == f"0 runs in {above / 'empty'}\n"
+    with pytest.raises(InputError, match="no runs in") as caught:
+        find_run(f"{above}/latest")
+    assert caught.value.remedy == f"give {above / 'a' / 'latest'} or {above / 'b' / 'latest'}"
 
 
 def test_missing_folder_is_named(tmp_path: Path) -> None:

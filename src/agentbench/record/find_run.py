@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,9 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
     candidates = run_directories(folder)
     if path.name == LATEST:
         if not candidates:
-            raise InputError(f"no runs in {folder}", remedy="name another folder as FOLDER/latest")
+            below = " or ".join(shell_quoted(path / LATEST) for path in folders_with_runs(folder))
+            remedy = f"give {below}" if below else "name another folder as FOLDER/latest"
+            raise InputError(f"no runs in {folder}", remedy=remedy)
         return candidates[0]
     matches = matching_runs(path.name, candidates) if path.name else []
     if len(matches) == 1:
@@ -60,6 +63,15 @@ def run_directories(folder: Path) -> list[Path]:
     except OSError:
         return []
     return newest_first(runs)
+
+
+def folders_with_runs(folder: Path) -> list[Path]:
+    """Return folders with runs one level below a folder, sorted by name; at most MAX_CANDIDATES."""
+    try:
+        folders = sorted(path for path in _entries(folder) if path.is_dir() and not (path / RUN_JSON).is_file())
+    except OSError:
+        return []
+    return list(itertools.islice(filter(run_directories, folders), MAX_CANDIDATES))
 
 
 def newest_first(runs: Sequence[Path]) -> list[Path]:

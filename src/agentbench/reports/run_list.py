@@ -10,7 +10,8 @@ from typing import Literal
 
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError
-from agentbench.record.find_run import run_directories
+from agentbench.core.text import shell_quoted
+from agentbench.record.find_run import folders_with_runs, run_directories
 from agentbench.record.run_state import RunState, run_state
 from agentbench.reports.adjudications import read_adjudications, to_review
 from agentbench.reports.escape import columns, plain
@@ -89,6 +90,9 @@ def headline(entries: Sequence[RunEntry], folder: Path) -> str:
     mark = f"ALTERED: {plural(altered, 'run')}, see `ab verify`. " if altered else ""
     unsealed = sum(entry.not_sealed > 0 for entry in entries)
     mark += f"NOT SEALED: {plural(unsealed, 'run')}. " if unsealed else ""
+    if not entries:
+        below = " or ".join(f"--out {shell_quoted(path)}" for path in folders_with_runs(folder))
+        return f"0 runs in {folder}" + (f"; there are runs below it: give {below}" if below else "")
     return f"{mark}{plural(len(entries), 'run')} in {folder}, newest first"
 
 
