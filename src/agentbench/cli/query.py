@@ -19,7 +19,8 @@ Examples:
 \b
 Views:
   attempts   one row per attempt: run_dir, task_id, variant, repeat, passed, failure_reason, score, cost, …, record (JSON);
-             final is false for attempts that a later one supersedes; retry_of names the run whose attempts `ab retry` repeated
+             final is false for attempts that a later one supersedes;
+             retry_of names the run whose attempts `ab retry` repeated
   checks     one row per acceptance check: task_id, check_id, outcome, assurance, why, failing_tests
   events     one row per event: run_dir, task_dir, seq, happened_at, type, actor, payload (JSON)
 
