@@ -41,6 +41,7 @@ CHANGES = (
 
 
 RULES_OF_CHANGES = (
+    *((words, "attributes of pytest's objects") for words in ("attributes of ", "calls of hook ")),
     *(("hook ", "hooks of pytest"), ("test item ", "collected tests"), (" lost rows", "tables of test modules")),
     *((" comes from ", "file of a helper"), (" was loaded by ", "loader of a test module")),
     ("sys.modules.", "modules of pytest and the standard library"),
