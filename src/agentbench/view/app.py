@@ -282,8 +282,9 @@ def _sql(given: Mapping[str, Json]) -> str:
 
 def _query(view: View, given: Mapping[str, Json]) -> Mapping[str, Json]:
     view.index.refresh()
+    pending = view.index.pending()  # before the query: a run that is read meanwhile may be missing in the answer
     answer = view.explorer.ask(_sql(given)).as_json()
-    return {**answer, "altered": bounded(view.index.altered(), text=300), "pending": view.index.pending()}
+    return {**answer, "altered": bounded(view.index.altered(), text=300), "pending": pending}
 
 
 async def _export(view: View, request: Request) -> Response:
