@@ -1,4 +1,4 @@
-"""Tasks keep the scorers of their suite until somebody asks for the current ones."""
+"""Tasks keep the scorers of their suite until they are updated."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class AgentFactory(Protocol):
 
 
 def no_model(name: str, *, chosen: bool = True) -> InputError:
-    """Return the error of an agent without a model. `chosen`: somebody named the agent, so it is not the default."""
+    """Return the error of an agent without a model. `chosen`: the agent was named, so it is not the default."""
     remedy = "set one with --model, in the variant file or in pilot.yaml"
     if not chosen:
         msg = f"no agent was named, and the default agent '{name}' needs a model"

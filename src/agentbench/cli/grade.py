@@ -23,8 +23,11 @@ from agentbench.cli.options import (
 from agentbench.cli.selection import SelectionOptions, select_tasks, selection_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agentbench.cli.fail_on import Condition
     from agentbench.cli.selection import Selected
+    from agentbench.contract.load import LoadedTask
     from agentbench.core.canonical import Json
     from agentbench.execution.predictions import Prediction
     from agentbench.execution.study import StudyResult
@@ -77,7 +80,6 @@ def command(
     """Grade patches, each in a fresh sandbox on the task's base repository."""
     from agentbench.cli.launch import exit_code, run_rows
     from agentbench.cli.output import print_result
-    from agentbench.core.errors import InputError
     from agentbench.execution.config import CliChoices
     from agentbench.execution.predictions import INSTANCES, prediction_rows
     from agentbench.execution.request import RunRequest
@@ -95,11 +97,7 @@ def command(
         )
     else:
         assert patch_file is not None  # noqa: S101 - checked above
-        if len(tasks) != 1:
-            raise InputError(f"--patch needs exactly one task, got {len(tasks)}; use --predictions for several")
-        wanted = [_read(tasks[0].id, patch_file)]
-        if not wanted[0].patch.strip():
-            click.echo("warning: the patch is empty, so the base repository is graded", err=True)
+        wanted = [_single_patch(tasks, patch_file)]
     request = RunRequest(
         suite=selected.suite,
         tasks_dir="" if selected.paths else str(selected.tasks_dir.absolute()),
@@ -123,6 +121,22 @@ def command(
     if repeats_allowed and not as_json:
         _print_pass_k(result)
     sys.exit(exit_code(result, conditions))
+
+
+def _single_patch(tasks: Sequence[LoadedTask], patch_file: Path) -> Prediction:
+    """Read the patch of `--patch`.
+
+    Raises:
+        InputError: several tasks were selected, or the file cannot be read.
+    """
+    from agentbench.core.errors import InputError
+
+    if len(tasks) != 1:
+        raise InputError(f"--patch needs exactly one task, got {len(tasks)}; use --predictions for several")
+    prediction = _read(tasks[0].id, patch_file)
+    if not prediction.patch.strip():
+        click.echo("warning: the patch is empty, so the base repository is graded", err=True)
+    return prediction
 
 
 def _check_report_file(report_file: Path, predictions: Path | None) -> None:

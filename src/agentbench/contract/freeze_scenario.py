@@ -1,6 +1,6 @@
 """Freeze the scorers and the judge of a suite into a task that is being created.
 
-Later edits of `scenario.yaml` then do not change how the task is graded, until somebody asks for it.
+Later edits of `scenario.yaml` then do not change how the task is graded, until `ab task lock --follow-suite` updates it.
 """
 
 from __future__ import annotations

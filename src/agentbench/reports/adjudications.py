@@ -160,7 +160,7 @@ def read_adjudications(folder: Path) -> tuple[Adjudication, ...]:
 
 
 def to_review(rows: Iterable[Row], adjudications: Iterable[Adjudication]) -> tuple[Row, ...]:
-    """Return the flagged attempts that nobody has adjudicated yet."""
+    """Return the flagged attempts without an adjudication."""
     adjudicated = {adjudication.attempt_id for adjudication in adjudications}
     return tuple(row for row in rows if row.needs_review and row.attempt_id not in adjudicated)
 

@@ -44,7 +44,7 @@ class RunEntry:
     invalid: int
     """Attempts outside the contract rate: harness errors, invalid tasks, operator."""
     needs_review: int
-    """Flagged attempts that nobody has adjudicated yet."""
+    """Flagged attempts without an adjudication."""
     bytes: int
     stops_early: bool = False
     """A stopping rule can end the run before all planned attempts are made."""

@@ -61,7 +61,7 @@ class Counts:
     invalid: int = 0
     flagged: int = 0
     needs_review: int = 0
-    """Flagged attempts that nobody has adjudicated yet."""
+    """Flagged attempts without an adjudication."""
     spent: float = 0.0
     """Cost of final and superseded attempts."""
     superseded_spent: float = 0.0
