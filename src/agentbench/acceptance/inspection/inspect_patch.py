@@ -146,8 +146,10 @@ def _inspect_source(
         counts_before = _matches_without_token(source, _syntax(before))
     counts_after = _matches_without_token(source, syntax) if counts_before else counts_before
     found: list[tuple[RuleMatch, Finding]] = []
+    # A long line may have many matches, so it is stripped once.
+    matched_lines = {number: lines.get(number, b"").strip() for number in {match.line for match in matches}}
     for match in matches:
-        line = lines.get(match.line, b"").strip()
+        line = matched_lines[match.line]
         known = match.token in known_tokens
         known |= (
             not match.token and 0 < counts_after[match.rule, match.detail] <= counts_before[match.rule, match.detail]
