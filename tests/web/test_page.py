@@ -253,6 +253,18 @@ def test_page_works_with_the_keyboard(watched: Watched, report: Path) -> None:
     watched.assert_clean()
 
 
+def test_page_asked_for_while_an_attempt_loads_is_opened(watched: Watched, report: Path) -> None:
+    page = watched.open(report)
+    # The reader leaves the attempt just before its data is there.
+    page.evaluate(
+        "() => { const load = AB.load.bind(AB); AB.load = (name) => load(name).then((data) => { go('#/attempts'); return data; }); }"
+    )
+    page.evaluate("go('#/attempt/1')")
+    expect(page.locator("#search")).to_be_visible()
+    assert "#/attempts" in page.url
+    watched.assert_clean()
+
+
 @pytest.mark.req("A-11a")
 def test_controls_have_names_and_colours_have_contrast(watched: Watched, report: Path) -> None:
     for address in ("#/", "#/attempts", "#/attempt/0", "#/attempt/0/trace", "#/comparison", "#/review"):

@@ -100,7 +100,7 @@ function explorerView(columns, exports, ask, still) {
   const run = async () => {
     const mine = ++asked;
     sql.value = ask.sql || statement(ask, columns);
-    history.replaceState(null, "", askAddress(ask));
+    readdress(askAddress(ask));
     picker.hidden = Boolean(ask.group || ask.pivot || ask.sql);
     try {
       const answer = await postJson("/api/query", { sql: sql.value });

@@ -187,7 +187,7 @@ function runsPage(query, still) {
     studyNote.hidden = !state.study;
     studyNote.replaceChildren(...(state.study ? [badge("line", "variants of one run"), h("a", { href: "#/runs" }, "Show all runs")] : []));
     const words = new URLSearchParams(Object.entries({ ...state, with: [...chosen].join(",") }).filter(([, value]) => value));
-    history.replaceState(null, "", "#/" + (String(words) ? "runs?" + words : ""));
+    readdress("#/" + (String(words) ? "runs?" + words : ""));
   };
   const refresh = async () => {
     const answer = await getJson("/api/runs");

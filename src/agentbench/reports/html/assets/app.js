@@ -24,6 +24,7 @@ function use(data) {
 }
 function route() {
   const { parts, query } = address();
+  onScreen = location.hash;
   turn++;
   if (ROOT.live) return liveRoute(parts, query, turn);
   const name = D.single ? "attempt" : parts[0] || "overview";

@@ -65,7 +65,7 @@ function attemptView(index, tab, detail) {
       button.setAttribute("aria-selected", on ? "true" : "false");
       button.tabIndex = on ? 0 : -1;
     });
-    history.replaceState(null, "", at(`attempt/${ref(index)}/${name}`));
+    readdress(at(`attempt/${ref(index)}/${name}`));
     panel.replaceChildren(views[name]());
   };
   const bar = h(

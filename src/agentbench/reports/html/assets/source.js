@@ -38,6 +38,14 @@ window.AB = AB;
 const go = (hash) => {
   location.hash = hash;
 };
+/* The address of the page on screen. `location.hash` is ahead of it from a link or key until the browser reports the change. */
+let onScreen = "";
+/* Let the address follow what the page on screen shows, unless the reader has asked for another page in the meantime. */
+const readdress = (hash) => {
+  if (location.hash !== onScreen) return;
+  history.replaceState(null, "", hash);
+  onScreen = location.hash;
+};
 /* An address inside the current scope: a static report has one scope, a live view one per run or comparison. */
 const at = (path) => "#/" + (D.base || "") + path;
 /* The name of an attempt in an address: its position in a static report, its id in a live view, where positions change. */

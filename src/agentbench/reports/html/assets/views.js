@@ -608,7 +608,7 @@ function attemptsView(query) {
       .filter(([, v]) => v)
       .map(([k, v]) => k + "=" + encodeURIComponent(v))
       .join("&");
-    history.replaceState(null, "", at("attempts") + (text ? "?" + text : ""));
+    readdress(at("attempts") + (text ? "?" + text : ""));
     head.replaceChildren(
       ...columns.map(([title, key, , cls]) =>
         h(
