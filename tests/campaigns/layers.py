@@ -96,7 +96,7 @@ LAYERS = {
     "audit_hook": Layer(
         "code that reads, moves or replaces test files, opens or searches memory, loads bytecode in place of source",
         {"audit_hook.py": "HANDLED_EVENTS = frozenset()\n"},
-        sources=("runner/audit_hook.py",),
+        sources=("runner/audit_hook.py", "runner/genuine_code.py", "runner/files.py"),
     ),
     "monitor": Layer(
         "replaced functions of pytest, builtins and tests; changed constants of tests",

@@ -163,10 +163,12 @@ def start_monitoring(
     trusted_paths: list[str],
 ) -> Any:  # noqa: ANN401
     """Start monitoring. Return the runner monitor."""
-    runner_monitor, audit_hook = load("runner_monitor"), load("audit_hook")
+    runner_monitor, audit_hook, genuine_code = load("runner_monitor"), load("audit_hook"), load("genuine_code")
     runner_folder = os.path.dirname(os.path.abspath(__file__))
     monitor = runner_monitor.RunnerMonitor(job["workspace"], job["replaced"])
-    audit_monitor = audit_hook.AuditMonitor(send, job, runner_folder, runner_monitor.is_test, trusted_paths)
+    files = load("files").Files()
+    genuine = genuine_code.GenuineCode(job, runner_folder, runner_monitor.is_test, trusted_paths, files)
+    audit_monitor = audit_hook.AuditMonitor(send, job, genuine, files)
 
     def failed(reason: str) -> None:
         send("changed", [f"harness runner: {reason}"])

@@ -24,7 +24,7 @@ from agentbench.sandbox.protocol import Mount
 
 _PROGRAMS = (
     "run.py", "channel.py", "finder.py", "reentrancy_guard.py", "pins.py", "pytest_plugin.py", "session.py",
-    "runner_monitor.py", "audit_hook.py", "fingerprint.py",
+    "runner_monitor.py", "audit_hook.py", "genuine_code.py", "files.py", "fingerprint.py",
 )  # fmt: skip
 _RUNNER = Path(__file__).parents[2] / "runner"
 _COPY = "r"

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import py_compile
 import sys
+import time
 import types
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agentbench.acceptance.runner.audit_hook import AuditMonitor
+from agentbench.acceptance.runner.files import Files
+from agentbench.acceptance.runner.genuine_code import GenuineCode
 from agentbench.acceptance.runner.runner_monitor import is_test
 
 pytestmark = pytest.mark.component
 
 
-def monitor(workspace: Path, *, written: tuple[str, ...] = ()) -> AuditMonitor:
-    job = {"mode": "survey", "pinned": [], "workspace": str(workspace), "written": list(written), "guarded": []}
-    return AuditMonitor(lambda *_: None, job, "/opt/runner", is_test, [*sys.path, str(workspace / "site-packages")])
+def genuine_code(workspace: Path, *, written: tuple[str, ...] = (), started: float | None = None) -> GenuineCode:
+    job = {"mode": "survey", "pinned": [], "workspace": str(workspace), "written": list(written)}
+    files = Files()
+    files.started = files.started if started is None else started
+    return GenuineCode(job, "/opt/runner", is_test, [*sys.path, str(workspace / "site-packages")], files)
 
 
 def library_functions() -> Iterator[types.FunctionType]:
@@ -32,10 +35,10 @@ def library_functions() -> Iterator[types.FunctionType]:
 
 
 def test_library_code_is_genuine(tmp_path: Path) -> None:
-    observer = monitor(tmp_path)
+    genuine = genuine_code(tmp_path)
     functions = [function for function in library_functions() if function.__code__.co_filename != "<string>"]
     assert len(functions) > 200
-    assert [function for function in functions if not observer._is_genuine(function.__code__)] == []
+    assert [function for function in functions if function.__code__ not in genuine] == []
 
 
 def test_library_code_that_is_loaded_later_is_genuine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,25 +49,10 @@ def test_library_code_that_is_loaded_later_is_genuine(tmp_path: Path, monkeypatc
     py_compile.compile(str(file), dfile="/build/compiled_elsewhere.py")
     monkeypatch.syspath_prepend(file.parent)
     monkeypatch.delitem(sys.modules, "runpy", raising=False)
-    observer = monitor(tmp_path)
-    observer._started += 60
+    genuine = genuine_code(tmp_path, started=time.time() + 60)
     for name, function in (("compiled_elsewhere", "read"), ("runpy", "run_path")):
-        assert observer._is_genuine(getattr(importlib.import_module(name), function).__code__), name
+        assert getattr(importlib.import_module(name), function).__code__ in genuine, name
     del sys.modules["compiled_elsewhere"]
-
-
-def test_a_new_link_to_a_file_is_no_change_of_it(tmp_path: Path) -> None:
-    """Preparing another task links files of the interpreter, which changes their time like a write."""
-    file = tmp_path / "library.py"
-    file.write_text("x = 1\n", encoding="utf-8")
-    os.utime(file, (1, 1))
-    observer = monitor(tmp_path)
-    observer._started = 2
-    assert observer._is_new(str(file))
-    file.with_name("linked.py").hardlink_to(file)
-    assert not observer._is_new(str(file))
-    file.write_text("x = 2\n", encoding="utf-8")
-    assert observer._is_new(str(file))
 
 
 @pytest.mark.parametrize(
@@ -73,10 +61,9 @@ def test_a_new_link_to_a_file_is_no_change_of_it(tmp_path: Path) -> None:
 )
 def test_code_under_a_false_name_is_not_genuine(tmp_path: Path, place: str) -> None:
     module = compile("def read():\n    return open('x')\n", place, "exec")
-    assert not monitor(tmp_path)._is_genuine(module)
-    assert not monitor(tmp_path)._is_genuine(
-        next(value for value in module.co_consts if isinstance(value, types.CodeType))
-    )
+    function = next(value for value in module.co_consts if isinstance(value, types.CodeType))
+    assert module not in genuine_code(tmp_path)
+    assert function not in genuine_code(tmp_path)
 
 
 def test_a_test_is_genuine_unless_the_patch_wrote_it(tmp_path: Path) -> None:
@@ -84,19 +71,16 @@ def test_a_test_is_genuine_unless_the_patch_wrote_it(tmp_path: Path) -> None:
     test.parent.mkdir()
     test.write_text("def read():\n    return open('x')\n", encoding="utf-8")
     code = compile(test.read_text(encoding="utf-8"), str(test), "exec")
-    assert monitor(tmp_path)._is_genuine(code)
-    moved = monitor(tmp_path, written=("tests/helper.py",))
-    assert not moved._is_genuine(code)
+    assert code in genuine_code(tmp_path)
+    moved = genuine_code(tmp_path, written=("tests/helper.py",))
+    assert code not in moved
     test.parent.rename(tmp_path / "test")
-    assert not moved._is_genuine(
-        compile("def read():\n    return open('x')\n", str(tmp_path / "test/helper.py"), "exec")
-    )
+    assert compile("def read():\n    return open('x')\n", str(tmp_path / "test/helper.py"), "exec") not in moved
 
 
 def test_a_file_written_while_tests_run_is_not_genuine(tmp_path: Path) -> None:
-    observer = monitor(tmp_path)
+    genuine = genuine_code(tmp_path, started=0.0)
     test = tmp_path / "tests" / "helper.py"
     test.parent.mkdir()
-    observer._started = 0.0
     test.write_text("VALUE = 1\n", encoding="utf-8")
-    assert not observer._is_genuine(compile("VALUE = 1\n", str(test), "exec"))
+    assert compile("VALUE = 1\n", str(test), "exec") not in genuine
