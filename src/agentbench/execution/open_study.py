@@ -11,9 +11,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from agentbench.agents.cli.names import is_third_party
 from agentbench.contract.load import LoadedTask
 from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, InputError
@@ -21,34 +19,27 @@ from agentbench.core.ids import new_ulid
 from agentbench.core.problems import Problems
 from agentbench.execution.config import Configuration
 from agentbench.execution.evidence import (
-    PASSPHRASE,
     create_store,
     described,
     evidence_terms,
     require_compatible,
     sealed_run_key,
 )
-from agentbench.execution.executor import Executor, open_executor
-from agentbench.execution.extensions import require_extensions
+from agentbench.execution.executor import open_executor
 from agentbench.execution.job import Observer
-from agentbench.execution.lab import Lab, declared_secrets
-from agentbench.execution.models import Models, read_prices
+from agentbench.execution.lab import Lab
+from agentbench.execution.models import read_prices
 from agentbench.execution.plan import PlanRow
 from agentbench.execution.request import RunRequest, collect_attempts, plan_attempts, require_agents
+from agentbench.execution.requirements import check_requirements, collect_model_problems, open_lab
 from agentbench.execution.resumed_rows import rows_of
 from agentbench.execution.stopping import Stopping
 from agentbench.execution.study import Again, Study, remaining_rows
 from agentbench.execution.version import harness_version
-from agentbench.models.keys import preset_key_names
-from agentbench.models.ledger import Caps, Ledger
 from agentbench.policy.prices import MICRO
 from agentbench.record.naming import require_writable
 from agentbench.record.run_directory import RunDirectory, study_runs
 from agentbench.record.schema import AttemptRecord
-from agentbench.trace.redaction import Redactor
-
-if TYPE_CHECKING:
-    from agentbench.execution.attempt.judge import JudgeChoice
 
 HIGHER_CAP = "resume with a higher --total-usd or --task-usd"
 
@@ -68,8 +59,8 @@ def plan_study(tasks: Sequence[LoadedTask], request: RunRequest, observer: Obser
     rows = collect_attempts(tasks, request, problems)
     problems.collect(partial(require_agents, rows))
     if problems:
-        with _open_lab(replace(request, prices=None), tasks, observer) as lab:
-            _collect_model_problems(lab, rows, problems)
+        with open_lab(replace(request, prices=None), tasks, observer) as lab:
+            collect_model_problems(lab, rows, problems)
     problems.raise_all()
     return rows
 
@@ -172,10 +163,10 @@ def resume_study(
     keys = {row.key for run in members for row in rows_of(run, plan)}
     rows = [row for row in plan if row.key in keys]
     configurations = _configurations(rows, request)
-    with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
+    with open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
         # A key missing in this terminal must not use attempts up: their records would be final.
         remaining = [row for row, _ in remaining_rows(members, rows, again)]
-        _check_requirements(executor, lab, remaining, observer, preflight_sec=request.preflight_limit)
+        check_requirements(executor, lab, remaining, observer, preflight_sec=request.preflight_limit)
         paths, caps = {str(run.meta["variant"]): run.path for run in members}, _shared_caps(request)
         runs = {
             variant: stack.enter_context(_reopened_run(paths[variant], request, configuration, lab, caps))
@@ -222,10 +213,10 @@ def continue_study(
     executor = open_executor(request.executor_options)
     configurations = _configurations(rows, request)
     tasks = list({row.task.id: row.task for row in rows}.values())
-    with _open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
+    with open_lab(request, tasks, observer) as lab, closing(executor), ExitStack() as stack:
         existing = [RunDirectory.open(path) for path in paths.values()]
         remaining = [row for row, _ in remaining_rows(existing, rows)]
-        _check_requirements(executor, lab, remaining, observer, preflight_sec=request.preflight_limit)
+        check_requirements(executor, lab, remaining, observer, preflight_sec=request.preflight_limit)
         lab.models.book(earlier)
         study_id = existing[0].study_id if existing else new_ulid()
         meta = _study_meta(study_id, rows, request, link)
@@ -266,82 +257,6 @@ def study_records(run: RunDirectory) -> Iterator[AttemptRecord]:
             yield from other.records()
 
 
-def _open_lab(request: RunRequest, tasks: Sequence[LoadedTask], observer: Observer) -> Lab:
-    prices = read_prices(Path(request.prices) if request.prices else None)
-    models = Models(
-        prices=prices,
-        ledger=Ledger(Caps.of(request.total_usd), prices.unit),
-        lenient=request.lenient,
-        task_usd=request.task_usd,
-        patience_sec=request.model_patience,
-        report=observer.warn,
-    )
-    models.redact = _redactor(tasks, models, request.store.passphrase)
-    lab = Lab(
-        sandbox=request.sandbox,
-        fresh_setup=request.fresh_setup,
-        models=models,
-        operator=request.operator,
-        judge=None if request.judge_model is None else _judge(request.judge_model, request.judge_repeats),
-    )
-    lab.on_question = observer.asked
-    lab.scorers, lab.monitors, lab.executor = request.scorers, request.monitors, request.executor
-    return lab
-
-
-def _judge(model: str, repeats: int) -> JudgeChoice:
-    from agentbench.execution.attempt.judge import JudgeChoice  # noqa: PLC0415 - few runs have a judge
-
-    return JudgeChoice(model, repeats)
-
-
-def _redactor(tasks: Sequence[LoadedTask], models: Models, passphrase: str) -> Redactor:
-    declared = {name for task in tasks for name in task.task.artifacts.redact}
-    values = models.keys.values([*preset_key_names(), *declared])
-    for task in tasks:
-        values |= declared_secrets(task)
-    return Redactor({**values, PASSPHRASE: passphrase})
-
-
-def _check_requirements(
-    executor: Executor,
-    lab: Lab,
-    rows: Sequence[PlanRow],
-    observer: Observer,
-    *,
-    preflight_sec: float | None,
-    install: bool = True,
-) -> None:
-    """Reject what cannot run here before anything is spent, and install agents that are programs.
-
-    Raises:
-        InputError, HarnessError.
-    """
-    tasks = list({row.task.id: row.task for row in rows}.values())
-    require_extensions(rows, lab)
-    problems = Problems()
-    problems.collect(partial(executor.require, lab, rows, observer))
-    _collect_model_problems(lab, rows, problems)
-    problems.raise_all()
-    _warn_about_ignored_images(lab, tasks, observer)
-    if not install:
-        return
-    if preflight_sec is not None:
-        lab.models.preflight(rows, lab.judge, preflight_sec, observer.note)
-    for agent in filter(is_third_party, dict.fromkeys(row.configuration.agent for row in rows)):
-        observer.note(f"{agent}: preparing its program, which takes minutes the first time")
-    for row in rows:
-        agent = row.configuration.agent
-        lab.program(agent, row.task, partial(observer.installing, agent))
-
-
-def _collect_model_problems(lab: Lab, rows: Iterable[PlanRow], problems: Problems) -> None:
-    for row in rows:
-        problems.collect(partial(lab.models.require, row))
-        if lab.judge is not None:
-            problems.collect(partial(lab.judge.require, row, lab.models))
-
-
 def check_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer) -> None:
     """Check what `start_study` checks, without installing programs or asking models.
 
@@ -351,12 +266,5 @@ def check_study(rows: Sequence[PlanRow], request: RunRequest, observer: Observer
     tasks = list({row.task.id: row.task for row in rows}.values())
     require_writable(request.out)
     executor = open_executor(request.executor_options)
-    with _open_lab(request, tasks, observer) as lab, closing(executor):
-        _check_requirements(executor, lab, rows, observer, preflight_sec=None, install=False)
-
-
-def _warn_about_ignored_images(lab: Lab, tasks: Sequence[LoadedTask], observer: Observer) -> None:
-    ignored = [task.id for task in tasks if task.task.environment.docker_image or task.task.environment.dockerfile]
-    if lab.sandbox == "bwrap" and ignored:
-        more = f" and {len(ignored) - 1} more" if len(ignored) > 1 else ""
-        observer.warn(f"--sandbox bwrap ignores the image of {ignored[0]}{more} and uses this machine's system")
+    with open_lab(request, tasks, observer) as lab, closing(executor):
+        check_requirements(executor, lab, rows, observer, preflight_sec=None, install=False)
