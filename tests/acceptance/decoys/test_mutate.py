@@ -505,13 +505,14 @@ def test_values_that_the_file_repeats_around_the_test_are_not_changed(source: st
 @pytest.mark.parametrize(
     "table",
     [
-        "[pytest.param(1, 'ecole', id='ecole'), pytest.param(2, 'garcon', id='garcon')]",
+        "[pytest.param('ecole', 'ecole', id='ecole'), pytest.param('garcon', 'garcon', id='garcon')]",
+        "[pytest.param(1, 'ecole', id='ecole or ecole'), pytest.param(2, 'garcon', id='garcon or garcon')]",
         "[(1, 'ecole'), (2, 'garcon')], ids=['ecole', 'garcon']",
         "[(1, 'ecole'), (2, 'garcon')], ids=NAMES",
     ],
 )
 def test_rows_whose_id_contains_the_value_have_no_decoy(table: str) -> None:
-    """A decoy keeps the ids of rows, which code under test can read."""
+    """Code under test can read the ids of rows. A decoy changes one only if it repeats nothing but the expected value, once."""
     source = (
         f"NAMES = ['ecole', 'garcon']\n\n@pytest.mark.parametrize('a, b', {table})\n"
         "def test_it(a, b):\n    assert f(a) == b\n"
@@ -519,6 +520,22 @@ def test_rows_whose_id_contains_the_value_have_no_decoy(table: str) -> None:
     assert not [decoy for decoy in decoys_of(source) if "!=" not in decoy]
     renamed = re.sub(r"(id='|NAMES = \['|ids=\[')ecole", r"\1school", source)
     assert [decoy for decoy in decoys_of(renamed) if "!=" not in decoy]
+
+
+@pytest.mark.parametrize(
+    "rows, decoy",
+    [
+        ("(1, 'ecole', id='is ecole'), (2, 'garcon')", r"\(1, '(\w+)', id='is \1'\)"),
+        ("([1, 2], 1.5, id='gives 1.5'), ([1, 4], 2.5, id='gives 2.5')", r"\], (\d\.\d), id='gives \1'\)"),
+        ("(5, -3, id='5 gives -3'), (6, -4)", r"\(5, -(\d), id='5 gives -\1'\)"),
+    ],
+)
+def test_id_of_a_row_changes_with_the_value_that_it_repeats(rows: str, decoy: str) -> None:
+    table = rows.replace("(", "pytest.param(").replace("param([", "param([")
+    source = f"@pytest.mark.parametrize('a, b', [{table}])\ndef test_it(a, b):\n    assert f(a) == b\n"
+    changed = [text for text in decoys_of(source) if "id=" in text and text.split("id=")[1] != source.split("id=")[1]]
+    assert changed
+    assert all(re.search(decoy, text) for text in changed)
 
 
 def test_texts_that_differ_in_case_are_no_wrong_values() -> None:

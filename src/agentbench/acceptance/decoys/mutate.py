@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import itertools
 import random
-import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping
 
@@ -26,6 +25,7 @@ from agentbench.acceptance.decoys.exceptions import other_exceptions
 from agentbench.acceptance.decoys.literals import LiteralPart, literal_parts
 from agentbench.acceptance.decoys.mutation import Kind, Mutation, Place, Row
 from agentbench.acceptance.decoys.places import WrittenValue, written_values
+from agentbench.acceptance.decoys.row_id import RowId, occurrences, word_of
 from agentbench.acceptance.decoys.shape import Versions, constants_of
 from agentbench.acceptance.decoys.source_file import SourceFile, TestDef, names_in
 
@@ -169,7 +169,9 @@ class _TestMutator:
         elements = value.elts if isinstance(value, ast.List | ast.Tuple) else []
         if self._rng.random() < 1 / 2 or _ANY_ORDER & names_in(statement):
             return None
-        constants = [element for element in elements if isinstance(element, ast.Constant)]
+        constants = [
+            element for element in elements if isinstance(element, ast.Constant) and not self._is_in_prose(element)
+        ]
         pairs = [
             (left, right)
             for left, right in itertools.combinations(constants[:_MAX_CANDIDATES], 2)
@@ -188,11 +190,15 @@ class _TestMutator:
 
     def _mutate_value(self, written: WrittenValue) -> Mutation | None:
         """Change a random part of a value: code that knew which one could compute it honestly and fake the others."""
-        every_part = literal_parts(written.node, self._new_names)
-        parts = [part for part in every_part if not self._is_in_prose(part.node)]
+        parts = list(literal_parts(written.node, self._new_names))
         self._rng.shuffle(parts)
         parts.sort(key=lambda part: isinstance(part.value, bool))
         for part in parts:
+            row_id = None
+            if self._is_in_prose(part.node):
+                row_id = RowId.of(part.node, written, self._file)
+                if row_id is None or self._is_in_prose(part.node, without=row_id.node):
+                    continue
             text = self._file.text(part.node)
             others = other_literals(part.value, text, self._rng, searched=written.searched)
             new = list(itertools.islice(others, _MAX_CANDIDATES))
@@ -203,15 +209,17 @@ class _TestMutator:
             else:
                 near = self._drawn(part.value, text, [self._file.text(other) for other in self._constants])
                 new = [*self._drawn(part.value, text, in_file), *new] if in_file.count(text) > 1 else new
+            if row_id is not None:
+                new, near = row_id.possible(new), row_id.possible(near)
             mutation = self._choose(written.node, part, new, near)
             if mutation is not None:
-                return mutation
+                return mutation if row_id is None else row_id.widened(mutation)
         return None
 
-    def _is_in_prose(self, literal: ast.Constant) -> bool:
+    def _is_in_prose(self, literal: ast.Constant, *, without: ast.expr | None = None) -> bool:
         """Return whether the test also says a value in words, which would still say the right one."""
-        text = literal.value if isinstance(literal.value, str) else self._file.text(literal)
-        return bool(text) and re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self._prose) is not None
+        prose = self._prose if without is None else self._file.prose(self._test, without=without)
+        return bool(occurrences(word_of(literal.value, self._file.text(literal)), prose))
 
     def _drawn(self, value: object, text: str, literals: list[str]) -> list[str]:
         """Return other literals in the same style, each the more likely the more often it occurs."""

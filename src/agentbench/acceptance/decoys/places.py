@@ -24,6 +24,8 @@ class WrittenValue:
 
     node: ast.expr
     row: Row | None = None
+    param: ast.Call | None = None
+    """The `pytest.param(...)` of that row, which may give it an id."""
     searched: bool = False
     """Whether the text is searched for in a longer one, which may also contain other texts of the file."""
 
@@ -119,7 +121,7 @@ def _parameter_rows(name: str, test: TestDef, file: SourceFile) -> Iterator[Writ
             single = row if len(columns) == 1 and not _param_values(row) else None
             cell = single or _cell(row, columns.index(name), len(columns))
             if cell is not None:
-                yield WrittenValue(cell, (name, index))
+                yield WrittenValue(cell, (name, index), row if isinstance(row, ast.Call) and cell is not row else None)
 
 
 def _column_names(node: ast.expr | None) -> list[str]:

