@@ -19,7 +19,7 @@ from agentbench.exchange.registry import find_exporter, find_importer
 from agentbench.exchange.source_run import open_source
 from agentbench.record.bundle import write_bundle
 from agentbench.record.schema import Cost
-from agentbench.reports import summary_data
+from agentbench.reports import paired_decision, summary_data
 from agentbench.reports.card import attempt_card, run_card
 from agentbench.reports.compare import compare_methods
 from agentbench.reports.gate import GateFile, check_gate
@@ -234,6 +234,12 @@ def test_reports_say_that_results_are_imported(tmp_path: Path) -> None:
     card = attempt_card(run.finals[0], run)
     assert card.startswith("PASS [IMPORTED")
     assert "not graded here; inspect_ai 1: match = C" in card
+
+
+def test_a_comparison_marks_its_imported_sides_in_order(tmp_path: Path) -> None:
+    a, b = (run_side(load(tmp_path, log(sample(1, score), sample(2, 0)))) for score in "CI")
+    marks = "[A IMPORTED from inspect_ai 1, not graded here] [B IMPORTED from inspect_ai 1, not graded here]"
+    assert paired_decision.decision(compare_sides(a, b)).endswith(marks)
 
 
 def test_csv_and_junit_name_the_tool_of_imported_results(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from agentbench.reports.deviations import makes_provisional, provenance_of, side
 from agentbench.reports.escape import plain
 from agentbench.reports.number_format import percent, plural
 from agentbench.reports.sequential_text import unadjusted_deviation
-from agentbench.reports.sources import Side, refuse_unknown_acceptance, refuse_without_results, results_of
+from agentbench.reports.sources import Side, mark_sides, refuse_unknown_acceptance, refuse_without_results, results_of
 from agentbench.statistics.comparability import (
     DIFFERENT_SEEDS,
     compare_identities,
@@ -243,6 +243,4 @@ def decision(report: CompareReport) -> str:
         ["PROVISIONAL"] if makes_provisional(report.deviations) or report.differences else []
     )
     line += "".join(f" [{label}]" for label in labels)
-    for method in reversed(report.methods):
-        line = method.side.mark(line, method.name)
-    return line
+    return mark_sides(line, ((method.name, method.side) for method in report.methods))

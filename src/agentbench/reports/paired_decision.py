@@ -5,6 +5,7 @@ from __future__ import annotations
 from agentbench.reports.number_format import plural, point_interval, points, probability
 from agentbench.reports.paired import PairedReport, difference_interval
 from agentbench.reports.sequential_text import margin_limits, rule_name
+from agentbench.reports.sources import mark_sides
 from agentbench.statistics.paired import Comparison, Method
 from agentbench.statistics.sequential.rules import SequentialOutcome
 
@@ -54,9 +55,7 @@ def _stopped_decision(report: PairedReport) -> str:
 def _marked(report: PairedReport, line: str) -> str:
     """Add the labels of the report, and a mark for each run whose files were altered."""
     line += "".join(f" [{label}]" for label in report.labels)
-    for name, side in (("B", report.b), ("A", report.a)):
-        line = side.mark(line, name)
-    return line
+    return mark_sides(line, (("A", report.a), ("B", report.b)))
 
 
 def power_sentence(report: PairedReport) -> str:

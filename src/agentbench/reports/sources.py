@@ -226,6 +226,12 @@ class Side:
         return tasks
 
 
+def mark_sides(line: str, sides: Iterable[tuple[str, Side]]) -> str:
+    """Return the first line of a comparison with the marks of its named sides, in the order of the sides."""
+    marks = [side.mark(line, name).partition(line) for name, side in sides]
+    return "".join(before for before, _, _ in marks) + line + "".join(after for _, _, after in marks)
+
+
 def open_run(path: Path) -> Run:
     """Read a run directory, given its path or that of its `run.json` or `attempts.jsonl`.
 
