@@ -113,6 +113,8 @@ def test_empty_and_all_invalid_runs_have_their_own_decision(tmp_path: Path) -> N
     invalid = summarise(open_run(run_dir(tmp_path / "invalid", [record("a", "task"), record("b", "harness")])))
     assert decision(invalid) == "NOTHING TO SCORE: all 2 attempts invalid (harness: 1, task: 1)"
     assert "| contract | 0 of 0 | undefined | none |" in as_markdown(invalid)
+    other_seed = summarise(open_run(run_dir(tmp_path / "seed", [record("a", "harness", seed=1337)])))
+    assert decision(other_seed) == "NOTHING TO SCORE: all 1 attempt invalid (harness: 1) [PROVISIONAL]"
 
 
 @pytest.mark.req("A-01")

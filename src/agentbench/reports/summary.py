@@ -215,13 +215,18 @@ def _counts(summary: Summary) -> str:
         return f"ONLY JUDGED: {plural(summary.rates.attempts, 'attempt')} without a workspace: {_judge_counts(judged)}"
     if contract.share is None:
         causes = ", ".join(f"{cause}: {count}" for cause, count in sorted(summary.rates.invalid.items()))
-        return f"NOTHING TO SCORE: all {plural(summary.rates.attempts, 'attempt')} invalid ({causes})"
+        line = f"NOTHING TO SCORE: all {plural(summary.rates.attempts, 'attempt')} invalid ({causes})"
+        return _labelled(line, summary)
     outside = summary.rates.attempts - contract.total - sum(judged.values())
     line = f"{counted(contract)} passed: contract rate {percent(contract.share)}"
     if contract.interval:
         line += f" ({contract.interval.confidence:.0%} CI {share_interval(contract.interval)})"
     line += f"; {plural(outside, 'invalid attempt')} not counted" if outside else ""
     line += f"; {plural(sum(judged.values()), 'attempt')} only judged ({_judge_counts(judged)})" if judged else ""
+    return _labelled(line, summary)
+
+
+def _labelled(line: str, summary: Summary) -> str:
     return line + (" [PROVISIONAL]" if summary.provisional else "")
 
 
