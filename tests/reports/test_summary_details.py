@@ -59,9 +59,9 @@ def test_strata_come_from_the_recorded_task_files(tmp_path: Path) -> None:
 
 @pytest.mark.req("A-02")
 def test_clustering_by_repository_widens_the_interval(tmp_path: Path) -> None:
-    records = [record(f"t{n}", "pass" if n // 4 % 2 else "fail") for n in range(24)]
+    records = [record(f"t{n}", "pass" if n // 4 % 2 else "fail") for n in range(40)]
     run = run_dir(tmp_path / "run", records)
-    for n in range(24):
+    for n in range(40):
         write_evidence(run, f"t{n}", url=f"https://x/{n // 4}.git")
     summary = summarise(open_run(run))
     assert summary.by_repository is not None
@@ -69,6 +69,16 @@ def test_clustering_by_repository_widens_the_interval(tmp_path: Path) -> None:
     wide, narrow = (one.high - one.low for one in (summary.by_repository, summary.rates.contract.interval))
     assert wide > narrow
     assert "Wilson, clustered by repository" in as_markdown(summary)
+
+
+def test_few_repositories_give_a_note_and_no_interval(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record(f"t{n}", "pass" if n % 2 else "fail") for n in range(12)])
+    for n in range(12):
+        write_evidence(run, f"t{n}", url=f"https://x/{n // 4}.git")
+    summary = summarise(open_run(run))
+    assert summary.by_repository is None
+    note = "The tasks come from 3 repositories, and the intervals treat tasks as independent: clustering by repository needs at least 10 repositories."
+    assert note in as_markdown(summary)
 
 
 def test_one_repository_gives_no_interval_by_repository(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from agentbench.reports.spending import (
     spending,
 )
 from agentbench.statistics.error_rates import CategoryErrors, error_rates
-from agentbench.statistics.intervals import Interval, clustered_wilson
+from agentbench.statistics.intervals import Interval, clustered_wilson, clusters_by_repository, few_repositories
 from agentbench.statistics.quantiles import quantile
 from agentbench.statistics.rates import Proportion, Rates, endpoint, rates
 from agentbench.statistics.repeats import PassK, pass_k
@@ -111,7 +111,9 @@ class Summary:
     provenance: Provenance
     rates: Rates
     by_repository: Interval | None
-    """Interval of the contract rate clustered by repository; None if each task has its own or they are unknown."""
+    """Interval of the contract rate clustered by repository; None if each task has its own or they are unknown or few."""
+    few_repositories: tuple[str, ...]
+    """A note if tasks share repositories, but too few of them for that interval."""
     bounds: Bounds
     pass_k: tuple[PassK, ...]
     tasks: tuple[TaskLine, ...]
@@ -166,11 +168,14 @@ def summarise(run: Run) -> Summary:
     never = [outcome == "failed" and row.ending not in CAPPED for row, outcome in zip(rows, outcomes, strict=True)]
     tasks = [row.task for row in rows]
     lines = _task_lines(rows, [value for _, value in graded])
+    counted_lines = [line for line in lines if line.counted]
+    repositories = _repositories(counted_lines, provenance)
     return Summary(
         run=run,
         provenance=provenance,
         rates=rates(trials),
-        by_repository=_by_repository(lines, provenance),
+        by_repository=_by_repository(repositories, len(counted_lines)),
+        few_repositories=tuple(few_repositories(len(repositories), len(counted_lines))),
         bounds=bounds(trials),
         pass_k=pass_k([(line.passed, line.counted) for line in lines])
         if any(line.counted > 1 for line in lines)
@@ -301,15 +306,20 @@ def _task_lines(rows: Sequence[Row], values: Sequence[int | None]) -> tuple[Task
     )
 
 
-def _by_repository(lines: Sequence[TaskLine], provenance: Provenance) -> Interval | None:
+def _repositories(lines: Sequence[TaskLine], provenance: Provenance) -> dict[str, tuple[int, int]]:
+    """Return passed and counted attempts of each repository; empty if the repository of a task is unknown."""
     repositories = provenance.repositories
-    if not lines or any(line.task not in repositories for line in lines):
-        return None
+    if any(line.task not in repositories for line in lines):
+        return {}
     clusters: dict[str, tuple[int, int]] = {}
     for line in lines:
         passed, attempts = clusters.get(repositories[line.task], (0, 0))
         clusters[repositories[line.task]] = (passed + line.passed, attempts + line.counted)
-    if not 1 < len(clusters) < len(lines):
+    return clusters
+
+
+def _by_repository(clusters: Mapping[str, tuple[int, int]], tasks: int) -> Interval | None:
+    if not clusters_by_repository(len(clusters), tasks):
         return None
     interval = clustered_wilson(list(clusters.values()))
     return interval and replace(interval, method="Wilson, clustered by repository")

@@ -49,7 +49,7 @@ def as_markdown(summary: Summary) -> str:
     lines += [f"Run {code(run.path.name)}, suite {code(run.suite)}, {_method(run.rows)}"]
     lines += [f"{plural(rates.attempts, 'attempt')} at {plural(rates.tasks, 'task')}{_superseded(run)}.", ""]
     lines += [f"Signature: {code(run.signature)}.", ""] if run.signature else []
-    lines += [*_rate_table(summary), "", COUNTING, ""]
+    lines += [*_rate_table(summary), "", " ".join((COUNTING, *summary.few_repositories)), ""]
     sections = (
         ("Protocol deviations", [f"- {code(text)}" for text in summary.deviations]),
         ("Invalid attempts by cause", _invalid(summary)),

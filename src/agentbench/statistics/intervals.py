@@ -142,3 +142,16 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
         return None
     half = t_quantile(confidence, count - 1) * math.sqrt(variance / count)
     return Interval(max(-1.0, mean - half), min(1.0, mean + half), confidence, "Student's t over tasks")
+
+
+def clusters_by_repository(repositories: int, tasks: int) -> bool:
+    """Return whether an interval with repositories as clusters is computed: tasks share them, and there are enough."""
+    return MIN_REPOSITORIES <= repositories < tasks
+
+
+def few_repositories(repositories: int, tasks: int) -> list[str]:
+    """Return a note if tasks share repositories, but too few of them for an interval."""
+    if not 1 < repositories < min(MIN_REPOSITORIES, tasks):
+        return []
+    independent = f"The tasks come from {repositories} repositories, and the intervals treat tasks as independent"
+    return [f"{independent}: clustering by repository needs at least {MIN_REPOSITORIES} repositories."]

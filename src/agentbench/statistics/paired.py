@@ -21,8 +21,9 @@ from agentbench.statistics.bootstrap import bootstrap_interval
 from agentbench.statistics.intervals import (
     ALPHA,
     CONFIDENCE,
-    MIN_REPOSITORIES,
     Interval,
+    clusters_by_repository,
+    few_repositories,
     mean_interval,
     newcombe_paired,
 )
@@ -186,11 +187,7 @@ class Comparison:
             notes.append(f"The bootstrap interval decides, as requested; the test {verdict} significant.")
         if self.mcnemar_exact is not None and p <= ALPHA < self.mcnemar_exact:
             notes.append(f"Mid-p is significant at {ALPHA}; the more conservative exact test is not.")
-        if self.repositories and 1 < self.repositories < min(MIN_REPOSITORIES, len(self.pairing.pairs)):
-            notes.append(
-                f"The tasks come from {self.repositories} repositories, and the intervals treat tasks as independent: "
-                f"clustering by repository needs at least {MIN_REPOSITORIES} repositories."
-            )
+        notes += few_repositories(self.repositories or 0, len(self.pairing.pairs))
         if self.discordant < self.min_discordant:
             differ = "1 task differs" if self.discordant == 1 else f"{self.discordant} tasks differ"
             notes.append(
@@ -273,7 +270,7 @@ def _by_repository(
     pairs: Sequence[PairedTask], repositories: Mapping[str, str] | None, confidence: float
 ) -> Interval | None:
     differences = _clusters(pairs, repositories)
-    if not MIN_REPOSITORIES <= len(differences) < len(pairs):
+    if not clusters_by_repository(len(differences), len(pairs)):
         return None
     return bootstrap_interval(
         [math.fsum(values) for values in differences.values()],
