@@ -136,6 +136,25 @@ def test_front_does_not_depend_on_who_paid_for_setup(tmp_path: Path) -> None:
     assert "cost per attempt (usd, without setup and grading)" in invoke(*runs).output
 
 
+def test_report_says_why_costs_cannot_be_compared(tmp_path: Path) -> None:
+    def method(name: str, *costs: Cost) -> Path:
+        return run_dir(tmp_path / name, [record(f"t{n}", variant=name, cost=cost) for n, cost in enumerate(costs)])
+
+    usd = method("priced", *[Cost(total=1.0, method_id="prices")] * 2)
+    tokens = method("counted", *[Cost(total=90.0, unit="tokens", method_id="abstract")] * 2)
+    partly = method("partly", Cost(total=1.0, method_id="prices"), Cost(method_id=None))
+    units = invoke(usd, tokens).output
+    assert "There is no front: the costs have different units: priced usd, counted tokens." in units
+    assert "| not comparable (usd) |" in units
+    assert "| not comparable (tokens) |" in units
+    unknown = invoke(usd, partly).output
+    assert "| unknown |" in unknown
+    assert "There is no front: partly: the cost of 1 attempt is unknown." in unknown
+    assert "different units: priced usd" in str(invoke(usd, tokens, "--plot", tmp_path / "plot.svg").exception)
+    paired = CliRunner().invoke(command, ["paired", str(usd), str(tokens)]).output
+    assert "Total cost: not comparable; the costs have different units: A usd, B tokens." in paired
+
+
 def test_run_given_twice_and_missing_common_tasks_are_refused(tmp_path: Path) -> None:
     one = run_dir(tmp_path / "one", [record("x", "pass")])
     other = run_dir(tmp_path / "other", [record("y", "pass")])

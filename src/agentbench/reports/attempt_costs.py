@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agentbench.core.dataclass import dataclass
-from agentbench.reports.number_format import total
+from agentbench.reports.escape import plain
+from agentbench.reports.number_format import plural, total
 from agentbench.reports.sources import Side
 
 _BASES = (("setup", "acceptance"), ("setup",), ())
@@ -51,6 +52,25 @@ def sum_costs(costs: Sequence[float | None]) -> float | None:
     """Return the sum of costs; None if one is unknown."""
     known_costs = [cost for cost in costs if cost is not None]
     return total(known_costs) if len(known_costs) == len(costs) else None
+
+
+def cost_units(side: Side, of_csv: str = "") -> set[str]:
+    """Return the units of the known costs of a side. CSV files do not state theirs."""
+    if side.run is None:
+        return {of_csv} if of_csv and any(trial.cost is not None for trial in side.trials) else set()
+    return {row.cost.unit for row in side.run.rows if row.cost.known_total is not None}
+
+
+def cost_problem(sides: Sequence[tuple[str, Side]], of_csv: str = "") -> str:
+    """Say why the costs of named sides cannot be compared: `A usd, B tokens`, or which are unknown. Empty if they can."""
+    units = {name: sorted(cost_units(side, of_csv)) for name, side in sides}
+    if len({unit for of_side in units.values() for unit in of_side}) > 1:
+        stated = (f"{name} {' and '.join(map(plain, of_side))}" for name, of_side in units.items() if of_side)
+        return f"the costs have different units: {', '.join(stated)}"
+    unknown = {name: sum(trial.cost is None for trial in side.trials) for name, side in sides}
+    return "; ".join(
+        f"{name}: the cost of {plural(count, 'attempt')} is unknown" for name, count in unknown.items() if count
+    )
 
 
 def _costs(side: Side, left_out: Sequence[str]) -> Iterable[tuple[str, float | None]]:

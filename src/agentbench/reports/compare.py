@@ -10,10 +10,10 @@ from itertools import combinations
 
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
-from agentbench.reports.attempt_costs import AttemptCosts, attempt_costs
+from agentbench.reports.attempt_costs import AttemptCosts, attempt_costs, cost_problem, cost_units
 from agentbench.reports.deviations import makes_provisional, provenance_of, side_deviations
 from agentbench.reports.escape import plain
-from agentbench.reports.number_format import percent, plural
+from agentbench.reports.number_format import amount, percent, plural
 from agentbench.reports.sequential_text import unadjusted_deviation
 from agentbench.reports.sources import Side, mark_sides, refuse_unknown_acceptance, refuse_without_results, results_of
 from agentbench.statistics.comparability import (
@@ -30,6 +30,7 @@ from agentbench.statistics.trials import Rate, Trial
 
 MIN_METHODS = 2
 MAX_METHODS = 50
+CSV_UNIT = "unknown unit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,18 @@ class MethodLine:
     rate: TaskRate
     cost: float | None
     """Mean cost of an attempt over the common tasks, on the basis of the report; None if unknown or in several units."""
+    other_unit: str = ""
+    """The unit of its costs if not all methods have the same."""
 
     @property
     def share(self) -> float:
         return self.rate.share or 0.0
+
+    @property
+    def cost_text(self) -> str:
+        if self.cost is not None:
+            return amount(self.cost)
+        return f"not comparable ({self.other_unit})" if self.other_unit else "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,9 @@ class CompareReport:
     front: tuple[int, ...]
     """Methods on the cost-quality front, cheapest first; empty if a cost is unknown."""
     unit: str
+    """The unit of all costs, `unknown unit` for CSV files; empty if units differ or no cost is known."""
+    cost_problem: str
+    """Why costs cannot be compared: which units differ or which costs are unknown. Empty if they can."""
     cost_basis: str
     """What costs leave out: `without setup and grading`; empty for total costs."""
     strengths: tuple[float, ...]
@@ -92,7 +104,7 @@ class CompareReport:
     @property
     def cost_terms(self) -> str:
         """Unit and basis of the costs: `usd, without setup and grading`."""
-        return ", ".join(filter(None, (self.unit or "units differ", self.cost_basis)))
+        return ", ".join(filter(None, (self.unit, self.cost_basis)))
 
 
 def compare_methods(
@@ -116,10 +128,11 @@ def compare_methods(
     trials = {
         name: [trial for trial in side.trials if trial.task in common] for side, name in zip(sides, names, strict=True)
     }
-    unit = _common_unit(sides)
+    units = set[str]().union(*(cost_units(side, CSV_UNIT) for side in sides))
+    unit = units.pop() if len(units) == 1 else ""
     per_attempt = attempt_costs(sides, sorted(common)) if unit else AttemptCosts((None,) * len(sides), "")
     lines = [
-        MethodLine(side, name, task_rate(trials[name], rate), cost)
+        MethodLine(side, name, task_rate(trials[name], rate), cost, "" if unit else _unit_text(side))
         for side, name, cost in zip(sides, names, per_attempt.costs, strict=True)
     ]
     lines.sort(key=lambda line: (-line.share, line.name))
@@ -137,6 +150,9 @@ def compare_methods(
         if len(known_costs) == len(lines)
         else (),
         unit=unit,
+        cost_problem=cost_problem(tuple(zip(names, sides, strict=True)), CSV_UNIT)
+        if len(known_costs) < len(lines)
+        else "",
         cost_basis=per_attempt.basis,
         strengths=tuple(bradley_terry(_wins(len(lines), duels))) if strengths else (),
         differences=differences,
@@ -192,12 +208,8 @@ def list_deviations(sides: Sequence[Side], names: Sequence[str]) -> tuple[str, .
     return tuple(deviations)
 
 
-def _common_unit(sides: Sequence[Side]) -> str:
-    """Return the unit of all costs, `unknown unit` for CSV files, or an empty string if units differ."""
-    units = {row.cost.unit for side in sides if side.run for row in side.run.rows}
-    if any(side.run is None for side in sides):
-        units.add("unknown unit")
-    return units.pop() if len(units) == 1 else ""
+def _unit_text(side: Side) -> str:
+    return plain(", ".join(sorted(cost_units(side, CSV_UNIT))), 60)
 
 
 def _duels(trials: Sequence[Sequence[Trial]], rate: Rate) -> tuple[Duel, ...]:

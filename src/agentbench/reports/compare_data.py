@@ -36,6 +36,7 @@ def as_json(report: CompareReport) -> dict[str, Json]:
         "front": [names[index] for index in report.front],
         "cost_unit": report.unit or None,
         "cost_basis": report.cost_basis or None,
+        "cost_problem": report.cost_problem or None,
         "differences": list(report.differences),
         "remarks": list(report.remarks),
         "deviations": list(report.deviations),
@@ -49,6 +50,7 @@ def _method_json(report: CompareReport, index: int) -> dict[str, Json]:
         "origin": line.side.origin,
         "rate": task_rate_json(line.rate),
         "cost_per_attempt": line.cost,
+        "other_unit": line.other_unit or None,
         "strength": report.strengths[index] if report.strengths else None,
         **(seals_json(line.side.run) if line.side.run else {}),
     }

@@ -30,7 +30,7 @@ def _leaderboard(report: CompareReport) -> list[str]:
         f"{report.rate} rate",
         "95% CI",
         "attempts",
-        f"cost per attempt ({report.cost_terms})",
+        f"cost per attempt ({report.cost_terms})" if report.unit else "cost per attempt",
         "best set",
     ]
     head += ["strength"] if report.strengths else []
@@ -41,7 +41,7 @@ def _leaderboard(report: CompareReport) -> list[str]:
             percent(line.rate.share),
             share_interval(line.rate.interval),
             f"{line.rate.passed} of {line.rate.attempts}",
-            "unknown" if line.cost is None else amount(line.cost),
+            line.cost_text,
             "yes" if index in report.best else "",
         ]
         rows.append([*cells, f"{report.strengths[index]:+.2f}"] if report.strengths else cells)
@@ -75,7 +75,7 @@ def _matrix(report: CompareReport) -> list[str]:
 
 def _front_lines(report: CompareReport) -> list[str]:
     if not report.front:
-        return ["## Cost and quality", "", "Costs are unknown or in different units, so there is no front.", ""]
+        return ["## Cost and quality", "", f"There is no front: {plain(report.cost_problem, 2000)}.", ""]
     rows = [
         [code(line.name), amount(line.cost or 0.0), percent(line.share)]
         for line in (report.methods[index] for index in report.front)

@@ -25,7 +25,7 @@ def cost_quality_svg(report: CompareReport) -> str:
     """
     costs = [line.cost for line in report.methods if line.cost is not None]
     if len(costs) < len(report.methods):
-        raise InputError("--plot needs costs in one unit for every method")
+        raise InputError(f"--plot needs costs in one unit for every method: {report.cost_problem}")
     scale = _Scale(max(costs) or 1.0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',

@@ -16,7 +16,7 @@ from agentbench.core.errors import ContractError, InputError
 from agentbench.reports.escape import plain
 from agentbench.reports.number_format import amount, plural, points, points_limit
 from agentbench.reports.paired import PairedReport, difference_interval
-from agentbench.reports.paired_costs import compared_costs, cost_units, unknown_costs
+from agentbench.reports.paired_costs import compared_costs, cost_units, no_common_cost
 from agentbench.statistics.comparability import join_names
 from agentbench.statistics.intervals import Interval
 from agentbench.statistics.noninferiority import Conclusion, non_inferior
@@ -196,7 +196,7 @@ def _max_cost_ratio(gate: GateFile, report: PairedReport) -> Condition | None:
     compared = compared_costs(report)
     costs = [cost for cost in compared.costs if cost is not None and math.isfinite(cost)] if compared else []
     if compared is None or len(costs) < len(compared.costs):
-        return Condition("max_cost_ratio", Conclusion.UNDECIDED, _no_cost_ratio(report))
+        return Condition("max_cost_ratio", Conclusion.UNDECIDED, no_common_cost(report) or "the costs are too large")
     a, b = costs
     if a == 0:
         conclusion = Conclusion.HOLDS if b == 0 else Conclusion.UNDECIDED
@@ -205,19 +205,6 @@ def _max_cost_ratio(gate: GateFile, report: PairedReport) -> Condition | None:
     in_words = " ".join(filter(None, amounts))
     why = f"an attempt of B costs {b / a:.2f} times as much ({in_words}), maximum {gate.max_cost_ratio:g}"
     return Condition("max_cost_ratio", Conclusion.HOLDS if b / a <= gate.max_cost_ratio else Conclusion.FAILS, why)
-
-
-def _no_cost_ratio(report: PairedReport) -> str:
-    """Explain why the costs of the two sides cannot be compared."""
-    units = cost_units(report)
-    if len(units) > 1:
-        return f"the costs have different units: {plain(', '.join(units))}"
-    unknown = [
-        f"{name}: the cost of {plural(count, 'attempt')} is unknown"
-        for name, side in (("A", report.a), ("B", report.b))
-        if (count := unknown_costs(side))
-    ]
-    return "; ".join(unknown) or "the costs are too large"
 
 
 def _no_new_safety(gate: GateFile, report: PairedReport) -> Condition | None:

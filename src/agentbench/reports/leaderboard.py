@@ -16,7 +16,7 @@ from agentbench.core.errors import AgentBenchError
 from agentbench.reports.compare import CompareReport, MethodLine, compare_methods, decision, list_deviations
 from agentbench.reports.escape import code, csv_text, markdown_table, plain
 from agentbench.reports.json_parts import interval_json
-from agentbench.reports.number_format import amount, percent, plural, share_interval
+from agentbench.reports.number_format import percent, plural, share_interval
 from agentbench.reports.run_audit import audit_run
 from agentbench.reports.sources import Side, open_side
 from agentbench.signing.run_signature import SignatureCheck, verify_signature
@@ -202,7 +202,7 @@ def cells(entry: Entry) -> tuple[str, ...]:
         percent(rate.share),
         share_interval(rate.interval),
         f"{rate.passed} of {rate.attempts}",
-        "unknown" if entry.line.cost is None else amount(entry.line.cost),
+        entry.line.cost_text,
         entry.accepted.signer,
         entry.accepted.predicate.harness_version,
         run.path.name if run else "",

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from agentbench.reports.attempt_costs import AttemptCosts, attempt_costs, mean_cost, sum_costs
+from agentbench.reports.attempt_costs import AttemptCosts, attempt_costs, cost_problem, mean_cost, sum_costs
+from agentbench.reports.attempt_costs import cost_units as units_of
 from agentbench.reports.paired import PairedReport
 from agentbench.reports.sources import Side
 
 
 def cost_of(side: Side) -> float | None:
     """Return the total cost of a side; None if a cost is unknown or units are mixed."""
-    return None if len(_units(side)) > 1 else sum_costs([trial.cost for trial in side.trials])
+    return None if len(units_of(side)) > 1 else sum_costs([trial.cost for trial in side.trials])
 
 
 def cost_units(report: PairedReport) -> tuple[str, ...]:
     """Return the units of the known costs of both sides."""
-    return tuple(sorted(_units(report.a) | _units(report.b)))
+    return tuple(sorted(units_of(report.a) | units_of(report.b)))
 
 
 def costs_per_attempt(report: PairedReport) -> tuple[float, float] | None:
@@ -37,14 +38,10 @@ def compared_costs(report: PairedReport) -> AttemptCosts | None:
     return None if None in costs.costs else costs
 
 
-def unknown_costs(side: Side) -> int:
-    """Return the number of attempts whose cost is unknown."""
-    return sum(trial.cost is None for trial in side.trials)
+def no_common_cost(report: PairedReport) -> str:
+    """Say why the costs of the two sides cannot be compared; empty if they can."""
+    return cost_problem((("A", report.a), ("B", report.b)))
 
 
 def _compared(report: PairedReport) -> list[str]:
     return [pair.task for pair in report.comparison.pairing.pairs]
-
-
-def _units(side: Side) -> set[str]:
-    return {row.cost.unit for row in side.run.rows if row.cost.known_total is not None} if side.run else set()

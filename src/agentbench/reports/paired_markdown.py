@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from agentbench.reports.escape import code, link, markdown_table, plain
 from agentbench.reports.number_format import amount, percent, plural, point_interval, points, probability
 from agentbench.reports.paired import PairedReport
-from agentbench.reports.paired_costs import cost_of, cost_units, costs_per_attempt
+from agentbench.reports.paired_costs import cost_of, cost_units, costs_per_attempt, no_common_cost
 from agentbench.reports.paired_decision import decision
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sequential_text import stopping_lines
@@ -173,7 +173,10 @@ def _has_undecided(side: Side) -> bool:
 def _cost_line(report: PairedReport) -> list[str]:
     units, per_attempt = cost_units(report), costs_per_attempt(report)
     a, b = (cost_of(side) for side in (report.a, report.b))
-    if a is None or b is None or len(units) > 1:
+    if problem := no_common_cost(report):
+        known = any(trial.cost is not None for side in (report.a, report.b) for trial in side.trials)
+        return [f"Total cost: not comparable; {problem}."] if known else []
+    if a is None or b is None:
         return []
     unit = f" {code(units[0], 40)}" if units else ""
     line = f"Total cost: A {amount(a)}, B {amount(b)}{unit}"

@@ -869,7 +869,11 @@ function leaderboardView() {
           h("span", { class: "legend" }, h("span", {}, h("i", { class: "k" + (i % 6) }), safe(method.name))),
           pct(method.rate.share),
           `${method.rate.count} of ${method.rate.total}`,
-          method.cost_per_attempt === null ? "unknown" : few(method.cost_per_attempt),
+          method.other_unit
+            ? `not comparable (${safe(method.other_unit)})`
+            : method.cost_per_attempt === null
+              ? "unknown"
+              : few(method.cost_per_attempt),
           best.has(method.name) ? "yes" : "",
           strengths && (method.strength === null ? "–" : (method.strength >= 0 ? "+" : "−") + Math.abs(method.strength).toFixed(2)),
         ]),
@@ -892,7 +896,7 @@ function leaderboardView() {
               { label: "Cost and rate of methods", xlabel: `cost per attempt (${terms})` },
             ),
           )
-        : card("Cost and quality", null, h("p", { class: "empty" }, "Costs are unknown or in different units.")),
+        : card("Cost and quality", null, h("p", { class: "empty" }, safe(`There is no front: ${m.cost_problem}.`))),
     ),
     card(
       "Pairwise differences",
