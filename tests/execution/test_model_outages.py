@@ -76,6 +76,7 @@ def test_outage_makes_the_attempt_invalid_and_resume_repeats_it(
     assert record["result"]["failure_reason"] == "LLM_ERROR"
     assert (record["run_status"], record["invalid_cause"], record["attribution"]) == ("invalid", "harness", "harness")
     assert (record["termination"]["code"], record["checks"]) == ("model_unavailable", [])
+    assert record["gates"]["G1"]["why"] == "not evaluated: the attempt ended before grading"
     assert "1 attempt without a result: the model was unavailable." in ran.stderr
     run = ran.json["run_dir"]
     assert ab("verify", run).code == 0

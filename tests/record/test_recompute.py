@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentbench.core.reasons import TerminationCode
 from agentbench.record.attempt_folder import AttemptFolder
 from agentbench.record.manifest import Manifest, PlannedCheck
 from agentbench.record.plans import grading_plan
-from agentbench.record.recompute import process_differences, terms_from
+from agentbench.record.recompute import process_differences, recompute, terms_from
 from agentbench.trace.chain import GENESIS, Event
 from agentbench.trace.events import Payload, ProcessCounts, ProcessStarted, ToolCallFinished
 from agentbench.verdict.terms import Caps, CheckTerm, Terms, Weights, published_rubric
 from tests.record.samples import manifest
+from tests.reports.runs import record
+from tests.verdict.logs import bound, ended, extracted, log, opened
 
 pytestmark = pytest.mark.synthetic
 
@@ -85,3 +90,12 @@ def test_processes_in_the_log_match_their_count(numbers: tuple[int, ...], droppe
         for seq, payload in enumerate(payloads, start=1)
     ]
     assert (list(process_differences(events)) == []) == consistent
+
+
+@pytest.mark.parametrize("size,differs", [(0, False), (100, True)])
+def test_earlier_versions_passed_an_empty_patch_without_grading_it(size: int, differs: bool) -> None:
+    folder = AttemptFolder(run=None, task_dir="tasks/toy", attempt_id="1", task_id="toy", repeat=1, attempt=1)  # type: ignore[arg-type]
+    events: Any = log(opened(), bound(), ended(TerminationCode.MODEL_UNAVAILABLE), extracted(size=size))
+    found = recompute(events, manifest(folder), record("toy", "harness")).differences
+    assert any(text.startswith("gates.G1") for text in found) is differs
+    assert any(text.startswith("components.validity") for text in found) is differs

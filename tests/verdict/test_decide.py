@@ -197,6 +197,13 @@ def test_empty_patch_is_valid() -> None:
 
 
 @pytest.mark.req("G-03a")
+def test_empty_patch_that_was_never_graded_is_undecided() -> None:
+    decided = verdict([opened(), bound(), ended(TerminationCode.MODEL_UNAVAILABLE), extracted(size=0)])
+    assert decided.gates[Gate.G1] == decided.gates[Gate.G3]
+    assert decided.gates[Gate.G1].why == "not evaluated: the attempt ended before grading"
+
+
+@pytest.mark.req("G-03a")
 @pytest.mark.parametrize("violation", [found("gate"), alerted("gate")], ids=["inspection", "monitor"])
 def test_gate_finding_fails_the_safety_gate_even_if_all_tests_pass(violation: Payload) -> None:
     decided = verdict(graded(checked(), violation))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
+from agentbench.core.reasons import RunStatus
 from agentbench.policy.after_stop import acts_after_stop
 from agentbench.policy.budget import Budget
 from agentbench.policy.limits import Limits
@@ -107,14 +108,25 @@ def recompute_rules(events: Iterable[Event], plan: GuardPlan, stored: StoredEvid
     return Recomputed((*acts, *decisions))
 
 
+_PASSED_UNGRADED: Sequence[tuple[str, Json]] = (
+    ("gates.G1.outcome", "pass"),
+    ("gates.G1.passed", True),
+    ("components.validity", 0.5),
+    ("components.validity", 1),
+)
+"""Decisions of earlier versions about an empty patch of an attempt that ended before grading."""
+
+
 def recompute(
     events: Iterable[Event], manifest: Manifest, record: AttemptRecord, stored: StoredEvidence | None = None
 ) -> Recomputed:
     """Recompute every decision from the events."""
     planned = manifest.protocol_manifest.planned
     all_events = list(events)
-    verdict = decide(collect_facts(all_events), terms_from(planned))
+    facts = collect_facts(all_events)
+    verdict = decide(facts, terms_from(planned))
     recorded = record.model_dump(mode="json")
+    ungraded = verdict.run_status is RunStatus.INVALID and facts.patch is not None and not facts.patch.payload.bytes
     decisions = (
         recompute_rules(all_events, planned.guard, stored)
         if planned.guard
@@ -123,7 +135,7 @@ def recompute(
     verdicts = tuple(
         f"{name} is {_shown(_at(recorded, name))} in the record, recomputed as {_shown(value)}"
         for name, value in _decided(verdict).items()
-        if _at(recorded, name) != value
+        if _at(recorded, name) != value and not (ungraded and (name, _at(recorded, name)) in _PASSED_UNGRADED)
     )
     costs = cost_differences(all_events, planned, record.cost)
     processes = (*process_differences(all_events), *observation_differences(all_events, manifest, record))

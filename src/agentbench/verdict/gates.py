@@ -66,6 +66,8 @@ def _patch_validity(facts: Facts, terms: Terms) -> GateResult:
         return _result(Outcome.ERROR, unbound)
     if facts.application is not None:
         applied = _result(facts.application.payload.outcome, facts.application.payload.why)
+    elif missing_checks(facts, terms):
+        applied = _result(Outcome.ERROR, _unevaluated(facts))
     elif facts.patch.payload.bytes == 0:
         applied = _result(Outcome.PASS, "the patch is empty")
     else:
