@@ -68,6 +68,15 @@ def test_unknown_run_suggests_a_similar_one(runs: Path) -> None:
         find_run("latest", runs / "2026-notes")
 
 
+def test_unknown_id_or_folder_suggests_a_similar_one(runs: Path) -> None:
+    with pytest.raises(InputError, match=f"did you mean `{IDS[2]}`"):
+        find_run("01KBBB00000000000000000OC", runs)
+    artifacts = runs / "artifacts"
+    artifacts.mkdir()
+    with pytest.raises(InputError, match=f"does not exist .did you mean `{artifacts}/01K`"):
+        find_run(f"{runs}/artefacts/01K")
+
+
 def test_runs_are_listed_newest_first(runs: Path) -> None:
     renamed = runs / "renamed"
     (runs / NAMES[2]).rename(renamed)

@@ -67,8 +67,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """Return the known word closest to a misspelt one, or an empty string if none is close."""
     import difflib  # noqa: PLC0415 - few files have a misspelt word
 
-    close = difflib.get_close_matches(word.lower()[:80], list(known), n=1, cutoff=0.6)
-    return close[0] if close else ""
+    lowered = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower()[:80], list(lowered), n=1, cutoff=0.6)
+    return lowered[close[0]] if close else ""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 import agentbench
 from agentbench.agents.cli.names import is_third_party
-from agentbench.contract.problem import InvalidFileError, KeyProblems
+from agentbench.contract.problem import InvalidFileError, KeyProblems, did_you_mean
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.yaml_document import read_document
 from agentbench.core.errors import InputError
@@ -99,9 +99,10 @@ def load_variant(name: str, folder: Path) -> VariantFile:
         path = bundled
     if not path.exists():
         folders = (folder, bundled_variants())
-        names = ", ".join(sorted({file.stem for parent in folders for file in parent.glob("*.yaml")}))
-        msg = f"variant '{name}' not found: {path} does not exist"
-        raise InputError(msg, remedy=f"available variants: {names or 'none'}")
+        names = sorted({file.stem for parent in folders for file in parent.glob("*.yaml")})
+        near = names if name == path.stem else [file.name for file in path.parent.glob("*.y*ml")]
+        msg = f"variant '{name}' not found: {path} does not exist{did_you_mean(Path(name).name, near)}"
+        raise InputError(msg, remedy=f"available variants: {', '.join(names) or 'none'}")
     document = read_document(path)
     validated = validate_document(document, VariantFile)
     variant, problems = validated.model, list(validated.problems)

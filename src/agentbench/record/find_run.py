@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from agentbench.contract.problem import did_you_mean
+from agentbench.contract.problem import did_you_mean, nearest
 from agentbench.core.errors import InputError
 from agentbench.core.text import printable, shell_quoted
 from agentbench.record.bundle import is_bundle
@@ -52,8 +52,22 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
         msg = f"'{printable(text)}' is ambiguous: {len(matches)} runs in {folder} match"
         raise InputError(msg, remedy="\n  ".join(["give more of the name:", *names]))
     problem = f"{printable(str(path))} does not exist" if named_folder else f"no run '{printable(text)}' in {folder}"
-    msg = f"{problem}{did_you_mean(path.name, [run.name for run in candidates])}"
+    if named_folder and not folder.exists():
+        hint = _did_you_mean_path(path)
+    else:
+        hint = did_you_mean(path.name, [name for run in candidates for name in (run.name, run_id(run)) if name])
+    msg = f"{problem}{hint}"
     raise InputError(msg, remedy=_listing(folder, candidates))
+
+
+def _did_you_mean_path(path: Path) -> str:
+    """Suggest a folder for the first one of a path that does not exist."""
+    missing = next(parent for parent in (*reversed(path.parents), path) if not parent.exists())
+    try:
+        close = nearest(missing.name, [entry.name for entry in _entries(missing.parent) if entry.is_dir()])
+    except OSError:
+        return ""
+    return f" (did you mean `{missing.with_name(close) / path.relative_to(missing)}`?)" if close else ""
 
 
 def run_directories(folder: Path) -> list[Path]:
