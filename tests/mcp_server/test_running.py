@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import agentbench as ab
+from agentbench.mcp_server.launcher import Job, Launcher, Order, RunLimits
 from tests.mcp_server.conftest import Project, Session, connected
+from tests.reports.runs import record, write_planned_run
 
 pytestmark = pytest.mark.end_to_end
 
@@ -52,6 +57,15 @@ def test_started_run_can_be_followed_read_and_counts(session: Session, project: 
     assert (project.folder / "runs" / name / "run.json").is_file()
     # Attempts count for the life of the server.
     assert "3 of 4 left" in session.error("start_run", suite="tiny", agent="noop", repeats=2)
+
+
+def test_run_with_missing_results_is_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_planned_run(tmp_path / "run", ["one", "two"], [record("one")])
+    monkeypatch.setattr(ab, "run", lambda *_args, **_options: SimpleNamespace(paths=(run,)))
+    launcher = Launcher(RunLimits(max_attempts=2, max_usd=1.0), tmp_path, tmp_path)
+    job = Job(Order(1, (), "noop", None, None, 1))
+    launcher._make(job)
+    assert job.state == "incomplete"
 
 
 def test_stopped_run_is_recorded_as_interrupted(session: Session) -> None:

@@ -104,12 +104,9 @@ def called_as() -> str:
 
 def _print_json(result: StudyResult) -> None:
     """Write the records one by one, because all of them may not fit in memory."""
-    from agentbench.record.run_state import run_state
-    from agentbench.reports.missing_results import listed_state
-    from agentbench.reports.sources import open_run
+    from agentbench.reports.sources import ended_state
 
-    states = {listed_state(run_state(path), open_run(path).missing) for path in result.runs}
-    state = next((state for state in ("interrupted", "incomplete") if state in states), "finished")
+    state = ended_state(result.runs)
     runs = [str(path.absolute()) for path in result.runs]
     write = sys.stdout.write
     stopped = f'"stop_reason": {json.dumps(result.stop_reason)}, ' if result.stop_reason else ""

@@ -25,11 +25,13 @@ from agentbench.execution.request import VARIANTS
 from agentbench.execution.variant_file import load_variant
 from agentbench.mcp_server.answer import Answer, answer
 from agentbench.record.headline import headline
+from agentbench.record.run_state import RunState
+from agentbench.reports.sources import ended_state
 
 NEEDS_FILES = frozenset({"command", "scripted"})
 """Agents that take a command or files, which clients may not give."""
 SHOWN_VERDICTS = 50
-State = Literal["running", "finished", "interrupted", "failed"]
+State = RunState | Literal["failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,7 @@ class Launcher:
         except ab.AgentBenchError as error:
             job.state, job.error = "failed", f"{error.message}. {error.remedy}".rstrip(". ")
         else:
-            job.state, job.runs = "finished", tuple(path.name for path in result.paths)
+            job.state, job.runs = ended_state(result.paths), tuple(path.name for path in result.paths)
 
     # --- checks --------------------------------------------------------------------------------------------------------
 

@@ -16,11 +16,11 @@ from agentbench.core.text import printable
 from agentbench.record.find_run import RUNS, find_run
 from agentbench.record.naming import RUN_JSON, SIGNATURE
 from agentbench.record.run_directory import RunDirectory
-from agentbench.record.run_state import IMPORTED_ID
+from agentbench.record.run_state import IMPORTED_ID, RunState, run_state
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
 from agentbench.record.seals import AlteredRecord, SealCheck, altered_evidence, altered_origins
 from agentbench.reports.csv_results import read_deviations, read_results, read_seal_marks
-from agentbench.reports.missing_results import MissingResults, missing_results
+from agentbench.reports.missing_results import MissingResults, listed_state, missing_results
 from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
 from agentbench.reports.seal_marks import ALTERED, IMPORTED, NO_SEAL, SealMarks
 from agentbench.reports.signature import RECORDS, RunSignature, read_signature, with_evidence
@@ -266,6 +266,14 @@ def open_run(path: Path) -> Run:
         run.meta,
         signature.line,
     )
+
+
+def ended_state(runs: Iterable[Path]) -> RunState:
+    """Return the state of the runs of one command that ended: `finished` only if no planned attempt lacks a result."""
+    states = {listed_state(run_state(run), open_run(run).missing) for run in runs}
+    if "interrupted" in states:
+        return "interrupted"
+    return "incomplete" if "incomplete" in states else "finished"
 
 
 def open_side(text: str, runs: Path = RUNS) -> Side:
