@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from agentbench.record.schema import ArtifactPaths
+from agentbench.record.schema import ArtifactPaths, Cost
 from agentbench.reports.adjudications import read_adjudications
 from tests.view.conftest import Served, ViewPage, serve, write_runs, write_suite
 from tests.view.live_run import LiveRun
@@ -54,6 +54,18 @@ def test_list_of_runs_marks_retries_and_superseded_costs(view_page: ViewPage, tm
         page = view_page.go(served)
         expect(page.locator("#runs")).to_contain_text("retry of what did not pass in first")
         expect(page.locator("#runs")).to_contain_text("$1$0.5 of it superseded")
+
+
+def test_list_of_runs_finds_a_run_by_each_of_its_suites(view_page: ViewPage, tmp_path: Path) -> None:
+    suites = [sample("a", suite="a-dev", cost=Cost()), sample("b", suite="b-dev", cost=Cost())]
+    write_run(tmp_path / "runs" / "both", suites)
+    write_run(tmp_path / "runs" / "one", [sample("a", suite="a-dev")])
+    for served in serve(tmp_path / "runs", tasks_dir=tmp_path / "tasks"):
+        page = view_page.go(served)
+        expect(page.locator("#runs tbody tr")).to_have_count(2)
+        page.select_option("select[aria-label=suite]", "b-dev")
+        expect(page.locator("#runs tbody tr")).to_have_count(1)
+        expect(page.locator("#runs tbody")).to_contain_text("unknown")
 
 
 def test_two_runs_are_selected_and_compared(view_page: ViewPage, served: Served) -> None:

@@ -22,7 +22,7 @@ from agentbench.execution.operator import read_answer
 from agentbench.execution.task_results import keep_result
 from agentbench.execution.validation import audit_json
 from agentbench.record.run_directory import RunDirectory
-from agentbench.record.schema import ArtifactPaths
+from agentbench.record.schema import ArtifactPaths, Cost
 from agentbench.reports.adjudications import read_adjudications
 from agentbench.reports.record_rows import read_rows
 from agentbench.view.explorer import Explorer
@@ -120,6 +120,20 @@ def test_list_of_runs_counts_what_superseded_attempts_cost(tmp_path: Path) -> No
         (run,) = served.get("/api/runs")["runs"]
         assert (run["counts"]["attempts"], run["counts"]["spent"], run["counts"]["superseded_spent"]) == (1, 1.0, 0.5)
         assert run["study_spent"] == 1.0
+
+
+def test_list_of_runs_says_what_is_unknown(tmp_path: Path) -> None:
+    free: dict[str, Any] = {"cost": Cost(method_id=None), "suite": "a-dev"}
+    write_run(tmp_path / "runs" / "free", [sample("a", **free), sample("b", **(free | {"suite": "b-dev"}))])
+    bare = write_run(tmp_path / "runs" / "bare", [sample("a")])
+    (bare / "events.jsonl").write_bytes(b"")
+    for served in serve(tmp_path / "runs", tasks_dir=tmp_path / "tasks"):
+        runs = {run["name"]: run for run in served.get("/api/runs")["runs"]}
+        counts = runs["free"]["counts"]
+        assert (counts["unknown_costs"], counts["spent"], counts["suites"]) == (2, 0, ["a-dev", "b-dev"])
+        assert [runs[name]["unsealed"] for name in ("free", "bare")] == ["", "1 of 1 attempt has no seal"]
+        query = {"sql": "select cost from attempts where suite = 'a-dev'"}
+        assert served.post("/api/query", query).json()["rows"] == [[None]]
 
 
 def test_two_runs_are_compared(served: Served) -> None:

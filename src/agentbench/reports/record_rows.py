@@ -264,6 +264,11 @@ def read_rows(folder: Path) -> Records:
             gc.enable()
 
 
+def unsealed_attempts(rows: Sequence[Row], seals: SealCheck) -> frozenset[str]:
+    """Return the attempts without a seal: all of a run without seals, else those that it has not sealed."""
+    return frozenset(seals.not_sealed_yet() if seals.present else (row.attempt_id for row in rows))
+
+
 def _rows(file: BinaryIO, path: Path, seals: SealCheck) -> Records:
     interned: dict[str, str] = {}
     finals: list[Row] = []

@@ -21,7 +21,7 @@ from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
 from agentbench.record.seals import AlteredRecord, SealCheck, altered_evidence, altered_origins
 from agentbench.reports.csv_results import read_deviations, read_results, read_seal_marks
 from agentbench.reports.missing_results import MissingResults, listed_state, missing_results
-from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows
+from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows, unsealed_attempts
 from agentbench.reports.seal_marks import ALTERED, IMPORTED, NO_SEAL, SealMarks
 from agentbench.reports.signature import RECORDS, RunSignature, read_signature, with_evidence
 from agentbench.statistics.comparability import Identity
@@ -261,7 +261,7 @@ def open_run(path: Path) -> Run:
         records.superseded,
         records.superseded_cost,
         (*seals.altered(), *origins, *signature.altered),
-        frozenset(seals.not_sealed_yet() if seals.present else (row.attempt_id for row in records.finals)),
+        unsealed_attempts(records.finals, seals),
         seals if seals.present else None,
         run.meta,
         signature.line,

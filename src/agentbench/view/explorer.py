@@ -225,7 +225,7 @@ def _values(row: Row) -> tuple[object, ...]:
         min(row.repeat, 2**31 - 1), row.variant, row.agent, row.model, str(row.status), row.passed,
         row.cause is None, _text(row.reason), _text(row.cause), row.attribution, row.badge,
         row.needs_review, row.workspace_verdict, row.judge, *(str(gate) for gate in row.gates),
-        row.score, row.mean_score, row.duration, usage.wall_sec, cost.total, cost.unit,
+        row.score, row.mean_score, row.duration, usage.wall_sec, cost.known_total, cost.unit,
         *map(_count, (usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens, usage.model_requests, usage.tool_calls)),
         *(min(number, 2**31 - 1) for number in row.progress), _text(row.assurance),
         row.ending, row.harness_version,

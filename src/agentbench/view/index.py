@@ -25,7 +25,8 @@ from agentbench.record.run_state import run_state
 from agentbench.reports.adjudications import Adjudication, read_adjudications, to_review
 from agentbench.reports.html.bounded import bounded
 from agentbench.reports.missing_results import listed_state, missing_results
-from agentbench.reports.record_rows import Row, read_rows, trial_of
+from agentbench.reports.record_rows import Row, read_rows, trial_of, unsealed_attempts
+from agentbench.reports.seal_marks import SealMarks
 from agentbench.statistics.trials import Rate
 from agentbench.view.progress import RunProgress
 from agentbench.view.roots import Folder, Found, Roots
@@ -67,6 +68,9 @@ class Counts:
     superseded_spent: float = 0.0
     """The part of `spent` that superseded attempts cost."""
     unit: str = ""
+    unknown_costs: int = 0
+    """Attempts whose cost is unknown; `spent` leaves them out."""
+    suites: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -97,6 +101,8 @@ class Entry:
     """True if nothing of the run may be opened; `problem` says why."""
     altered: str = ""
     """What was altered first in the records; empty if they match their seals."""
+    unsealed: str = ""
+    """How many records have no seal; empty if all have one, or the run was imported."""
 
     @property
     def study(self) -> str:
@@ -114,6 +120,7 @@ class Entry:
             "state": self.state or "unknown",
             "problem": bounded(self.problem, text=500),
             "altered": bounded(self.altered, text=500),
+            "unsealed": self.unsealed,
             "planned": self.planned,
             "cap": self.cap,
             "counts": None
@@ -127,6 +134,8 @@ class Entry:
                 "spent": counts.spent,
                 "superseded_spent": counts.superseded_spent,
                 "unit": bounded(counts.unit, text=40),
+                "unknown_costs": counts.unknown_costs,
+                "suites": bounded(list(counts.suites), text=300),
                 "agents": bounded(list(counts.agents), text=120),
                 "variants": bounded(list(counts.variants), text=120),
                 "seconds": counts.seconds,
@@ -322,11 +331,13 @@ class RunIndex:
             return entry
         began = time.monotonic()
         current = signature(entry.path)
-        altered, cap = "", entry.cap
+        altered, unsealed, cap = "", "", entry.cap
         try:
             rows, _, superseded_cost, seals = read_rows(entry.path)
             altered = next(map(str, seals.altered()), "")
             state = _ended_state(entry.path, rows)
+            if state != "imported":
+                unsealed = SealMarks(len(rows), (), len(unsealed_attempts(rows, seals))).doubt
             self.on_rows(entry.key, entry.path, entry.meta, rows, altered)
             cap = _resumed_cap(entry)
             problem, counts = entry.problem, count(rows, superseded_cost, read_adjudications(entry.path))
@@ -336,7 +347,7 @@ class RunIndex:
             state, problem, counts = "unreadable", f"cannot be read: {type(error).__name__}", None
         now = time.monotonic()
         return replace(
-            entry, signature=current, state=state, problem=problem, altered=altered, cap=cap, counts=counts,
+            entry, signature=current, state=state, problem=problem, altered=altered, unsealed=unsealed, cap=cap, counts=counts,
             read_sec=now - began, read_at=now, state_at=now,
         )  # fmt: skip
 
@@ -346,7 +357,8 @@ def count(
 ) -> Counts:
     """Count final attempts, and what all attempts cost."""
     counted = [value for row in rows if (value := trial_of(row).value(Rate.CONTRACT)) is not None]
-    units = sorted({row.cost.unit for row in rows} | superseded_cost.keys())
+    costs = [(cost, row.cost.unit) for row in rows if (cost := row.cost.known_total) is not None]
+    units = sorted({unit for _, unit in costs} | superseded_cost.keys())
     superseded_spent = sum(superseded_cost.values()) if len(units) == 1 else 0.0
     return Counts(
         attempts=len(rows),
@@ -355,9 +367,11 @@ def count(
         invalid=len(rows) - len(counted),
         flagged=sum(row.needs_review for row in rows),
         needs_review=len(to_review(rows, adjudications)),
-        spent=superseded_spent + sum(row.cost.total for row in rows) if len(units) == 1 else 0.0,
+        spent=superseded_spent + sum(cost for cost, _ in costs) if len(units) == 1 else 0.0,
         superseded_spent=superseded_spent,
         unit=units[0] if len(units) == 1 else "",
+        unknown_costs=len(rows) - len(costs),
+        suites=tuple(sorted({row.suite for row in rows})),
         agents=tuple(sorted({row.agent for row in rows})),
         variants=tuple(sorted({row.variant for row in rows})),
         seconds=sum(row.duration for row in rows),

@@ -40,6 +40,7 @@ function runResult(run) {
   const counted = counts.passed + counts.not_passed;
   return [
     run.altered ? "ALTERED: " + safe(run.altered) : "",
+    run.unsealed ? "NOT SEALED: " + safe(run.unsealed) : "",
     `${counts.passed} of ${counted} passed` + (counted ? ` (${Math.round((100 * counts.passed) / counted)}%)` : ""),
     counts.invalid ? `${counts.invalid} invalid` : "",
     counts.needs_review ? `${counts.needs_review} to review` : "",
@@ -51,14 +52,17 @@ function runResult(run) {
 function retryWords(retry) {
   return `retry of ${retry.kind === "errors" ? "the errors" : "what did not pass"} in ${safe(retry.name || retry.run_id || "another run")}`;
 }
+const suitesOf = (run) => (run.counts && run.counts.suites.length ? run.counts.suites : [run.suite].filter(Boolean));
 /* What was spent, also by superseded attempts. A cap is for all runs that one command made, so it is compared with what they spent together. */
 function spending(run, running = 0) {
   const unit = (run.counts && run.counts.unit) || "";
   const amount = (value) => (unit ? money(value, unit) : few(value));
   const own = (run.counts ? run.counts.spent : 0) + running;
   const superseded = run.counts && run.counts.superseded_spent;
-  const note = superseded ? h("div", { class: "sub" }, `${amount(superseded)} of it superseded`) : "";
-  if (!run.cap) return own ? [amount(own), note] : "–";
+  const unknown = run.counts ? run.counts.unknown_costs : 0;
+  const words = [superseded && `${amount(superseded)} of it superseded`, own && unknown && `unknown for ${plural(unknown, "attempt")}`];
+  const note = h("div", { class: "sub" }, words.filter(Boolean).join(", "));
+  if (!run.cap) return own ? [amount(own), note] : unknown ? "unknown" : "–";
   const spent = run.study_spent + running;
   const share = Math.min(1, spent / run.cap);
   return [
@@ -101,7 +105,7 @@ function runsPage(query, still) {
     runs.filter(
       (run) =>
         (!state.state || run.state === state.state) &&
-        (!state.suite || run.suite === state.suite) &&
+        (!state.suite || suitesOf(run).includes(state.suite)) &&
         (!state.study || run.study_id === state.study) &&
         (!state.q || textOf(run).includes(state.q.toLowerCase())),
     );
@@ -171,14 +175,16 @@ function runsPage(query, still) {
         .forEach((run) => chosen.add(run.key));
     body.replaceChildren(...shown.slice(0, limit).map(row));
     const altered = shown.filter((run) => run.altered).length;
+    const unsealed = shown.filter((run) => run.unsealed).length;
     total.textContent =
       (altered ? `ALTERED: ${plural(altered, "run")}, see \`ab verify\`. ` : "") +
+      (unsealed ? `NOT SEALED: ${plural(unsealed, "run")}. ` : "") +
       `${whole(shown.length)} of ${plural(runs.length, "run")}` +
       (shown.length > limit ? `, showing the newest ${limit}` : "") +
       (pending ? `; reading ${whole(pending)} more` : "");
     compare.disabled = chosen.size !== 2;
     hint.textContent = ["Select two runs to compare them.", "Select one more run to compare.", ""][chosen.size];
-    const names = [...new Set(runs.map((run) => run.suite).filter(Boolean))].sort();
+    const names = [...new Set(runs.flatMap(suitesOf))].sort();
     suites.replaceChildren(
       h("option", { value: "" }, "all suites"),
       ...names.map((name) => h("option", { value: name, selected: state.suite === name }, safe(name))),
