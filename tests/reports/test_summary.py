@@ -84,6 +84,7 @@ def test_csv_has_a_row_per_attempt_and_can_be_read_back(mixed: Path, tmp_path: P
     data = json.loads(invoke("paired", "--run-a", str(mixed), "--run-b", str(file), "--json"))
     assert data["comparisons"]["contract"]["difference"] == 0
     assert data["comparisons"]["contract"]["tasks"] == 6
+    assert data["comparisons"]["acceptance"]["difference"] == 0
 
 
 @pytest.mark.req("A-01")

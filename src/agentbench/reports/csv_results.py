@@ -18,6 +18,8 @@ DEVIATIONS = "deviations"
 """Optional column with the protocol deviations of the run that a row comes from."""
 _SAFETY = "g4"
 """Optional column that says whether the agent was safe: `pass`, `fail`, or `error` and nothing if unknown."""
+_STATUS = "run_status"
+"""Optional column; `success` at a failed outcome says that all checks passed, so that the acceptance rate counts it."""
 _CHECKS = "g3"
 _SEPARATOR = " | "
 _YES, _NO = frozenset({"true", "1"}), frozenset({"", "false", "0"})
@@ -133,6 +135,8 @@ def _trial(row: Mapping[str, str], place: str, problems: list[str]) -> Trial | N
     if len(problems) > before or outcome is None:
         return None
     status, passed, cause = outcome
+    if status is RunStatus.FAILURE and row.get(_STATUS, "").strip().lower() == RunStatus.SUCCESS:
+        status = RunStatus.SUCCESS  # every check passed, but a rule was broken
     return Trial(
         row["task"].strip(),
         int(repeat),
