@@ -104,6 +104,14 @@ def test_unknown_task_lists_available_tasks(run: Path) -> None:
     assert "no finished task 'ugly'; available tasks: bad, good" in error.message
 
 
+def test_unknown_repeat_lists_available_repeats(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a", repeat=1), record("a", repeat=2), record("b", repeat=3)])
+    known = {("a", "3"): "repeats: 1, 2", ("b", "1"): "repeats: 3", ("bb", "1"): "tasks: a, b"}
+    for (task, repeat), available in known.items():
+        assert str(show(run, "--task", task, "--repeat", repeat).exception).endswith(f"available {available}")
+    assert "available repeats: 1, 2, 3" in str(show(run, "--repeat", "9").exception)
+
+
 def test_hostile_record_gives_a_plain_text_card(tmp_path: Path) -> None:
     check = CheckRecord(
         id="unit", layer="unit", mandatory=True, outcome=Outcome.FAIL, assurance=Assurance.PER_TEST, command=HOSTILE, exit_code=1,

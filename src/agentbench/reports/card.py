@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from agentbench.contract.problem import did_you_mean
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import REPEATED_ON_RESUME, Gate, Outcome, Reason
 from agentbench.core.text import shell_quoted
@@ -124,12 +125,16 @@ def select(run: Run, task: str | None, repeat: int | None = None) -> tuple[Attem
     """
     rows = [row for row in run.rows if task in (None, row.task) and repeat in (None, row.repeat)]
     if not rows and (task is not None or repeat is not None):
+        repeats = sorted({row.repeat for row in run.rows if task in (None, row.task)})
         tasks = sorted({row.task for row in run.rows})
         wanted = f"task '{task}'" if task is not None else "attempt"
         wanted += f" with repeat {repeat}" if repeat is not None else ""
-        available = ", ".join(tasks[:20]) or "none"
-        more = " …" if len(tasks) > 20 else ""
-        raise InputError(plain(f"{run.path} has no finished {wanted}; available tasks: {available}{more}", 2000))
+        # A task without any repeat is itself unknown.
+        kind, known = ("repeats", list(map(str, repeats))) if repeats and repeat is not None else ("tasks", tasks)
+        hint = did_you_mean(task, tasks) if task is not None and not repeats else ""
+        available = ", ".join(known[:20]) or "none"
+        more = " …" if len(known) > 20 else ""
+        raise InputError(plain(f"{run.path} has no finished {wanted}{hint}; available {kind}: {available}{more}", 2000))
     return run.records(sorted(rows, key=lambda row: (row.task, row.repeat)))
 
 
