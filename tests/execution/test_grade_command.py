@@ -39,3 +39,15 @@ def test_fail_on_decides_the_exit_code_of_a_graded_patch(ab: Ab, tmp_path: Path)
     assert passed.code == 0
     assert passed.record["score"] > 0.85
     assert ab("verify", "latest").code == 0
+
+
+def test_closed_pipe_keeps_the_record_and_the_exit_code(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "tasks" / "tiny" / "one", task_id="one")
+    (tmp_path / "empty.patch").write_text("\n")
+    with ab.start("grade", "--task", task, "--patch", "empty.patch", "--fail-on", "passed<1") as grading:
+        assert grading.stdout is not None
+        assert grading.stderr is not None
+        grading.stdout.close()
+        said = grading.stderr.read()
+    assert (grading.returncode, "--fail-on: passed<1 (passed is 0)" in said) == (1, True), said
+    assert ab("verify", "latest").code == 0

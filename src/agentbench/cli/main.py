@@ -17,6 +17,7 @@ import click
 
 import agentbench
 from agentbench.cli.installation import DISTRIBUTION, installed_namesake, remedy
+from agentbench.cli.output import discard_stdout
 from agentbench.cli.repeated_options import refuse_repeated_options
 
 if TYPE_CHECKING:
@@ -187,8 +188,7 @@ def run() -> NoReturn:
     except KeyboardInterrupt:
         code = _interrupted()
     except BrokenPipeError:
-        # The reader closed the pipe, as in `ab show … | head`.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_stdout()
         code = 0
     except Exception as error:  # noqa: BLE001 - errors become exit codes here
         code = _report(error, debug=debug)

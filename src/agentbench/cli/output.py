@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import sys
@@ -20,10 +21,26 @@ if TYPE_CHECKING:
 
 
 def print_result(result: StudyResult, *, as_json: bool) -> None:
-    """Print one JSON document, or a total per method and one line per attempt; for a single attempt only its verdict."""
-    if as_json:
-        _print_json(result)
-        return
+    """Print one JSON document, or a total per method and one line per attempt; for a single attempt only its verdict.
+
+    A reader that closes the pipe does not change the exit code: conditions of `--fail-on` are still decided.
+    """
+    try:
+        if as_json:
+            _print_json(result)
+        else:
+            _print_lines(result)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_stdout()
+
+
+def discard_stdout() -> None:
+    """Leave out everything that is printed from now on, after the reader closed the pipe, as in `ab show … | head`."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print_lines(result: StudyResult) -> None:
     from agentbench.agents.base import not_found
     from agentbench.core.reasons import InvalidCause
     from agentbench.core.text import printable
