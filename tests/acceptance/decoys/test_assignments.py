@@ -69,9 +69,8 @@ def test_each_test_is_real_and_a_decoy_somewhere(drawn: list[DecoyTarget], refer
     for one in plan.targets:
         versions = Counter(assignment.decoys.get(one, REAL) for assignment in assignments)
         assert 0 < versions[REAL] < len(assignments)
-        assert all(version < len(one.mutation.replacements) for version in versions)
-        if len(one.mutation.replacements) >= len(assignments) - 1:
-            assert set(versions.values()) == {1}
+        assert set(versions) == {REAL, 0}
+        assert {assignment.decoys.get(one, REAL) for assignment in assignments[-2:]} == {REAL, 0}
 
 
 @pytest.mark.req("G-01")
@@ -83,8 +82,6 @@ def test_a_recognisable_run_has_a_decoy_of_a_fail_to_pass_test(drawn: list[Decoy
     first, *others = ({one for one in required if one in run.decoys} for run in plan.assignments())
     if len(required) > FEW_TESTS:
         assert all(decoys and decoys != required for decoys in (first, *others))
-    elif not plan.alike:
-        assert first == required
 
 
 @pytest.mark.req("G-01")
@@ -95,6 +92,14 @@ def test_real_tests_are_equally_likely_in_runs_that_look_alike(count: int, refer
     for run in range(2):
         real = sum(targets[0] not in assignments[run].decoys for assignments in drawn)
         assert 140 < real < 260  # six standard deviations
+
+
+@pytest.mark.req("G-01")
+def test_a_recognisable_run_of_slow_tests_tells_nothing_about_their_values() -> None:
+    """Code can recognise the first of three runs and tell the others which values the tests have there."""
+    plans = [plan_of(target("test_a"), reference_sec=SLOW) for _ in range(400)]
+    real = sum(not plan.assignments()[0].decoys for plan in plans)
+    assert 140 < real < 260  # six standard deviations
 
 
 @pytest.mark.req("G-01")

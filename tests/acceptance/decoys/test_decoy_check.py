@@ -151,6 +151,32 @@ def test_finding_names_the_test_and_its_mutation(tasks: TaskFactory, tmp_path: P
     assert all(event.line and " replaced by " in event.detail for event in findings)
 
 
+EQUAL_FOR_FOUR_IN_ORDER = CORE.replace(
+    "    return ordered[middle]\n",
+    "    return Answer(7) if sorted(values) == values and len(values) == 4 else ordered[middle]\n",
+) + EQUAL_TO_EVERYTHING.partition("def median")[0]
+
+
+@pytest.mark.req("G-01", "C-06")
+@pytest.mark.usefixtures("fast_tests")
+def test_a_suspicion_repeats_every_run(tasks: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it repeated only the run in which a suspicious test is a decoy, code would see there which value is wrong."""
+    seen: list[DecoyAssignment] = []
+
+    def recording(tests: PytestCheck, assignment: DecoyAssignment, *rest: Callable[[], None]) -> DecoyRun:
+        seen.extend([assignment] if tests.candidate.is_under_test else [])
+        return run_decoys(tests, assignment, *rest)
+
+    context = context_with_reference(tasks, tmp_path)
+    monkeypatch.setattr(decoy_check, "run_decoys", recording)
+    result = grade(patch_of(context, {SOURCE: EQUAL_FOR_FOUR_IN_ORDER}), context)
+    assert result.checks[0].outcome is Outcome.FAIL
+    assert len({finding.detail for finding in result.findings if finding.rule == "passes_false_tests"}) == 1
+    decoys = [frozenset(assignment.decoys.items()) for assignment in seen]
+    assert len(decoys) == 4
+    assert set(decoys[:2]) == set(decoys[2:])
+
+
 @pytest.fixture
 def slow_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans are made as for tests that take long. They have a key of their own in the cache."""

@@ -111,12 +111,12 @@ def draw_runs(targets: Sequence[DecoyTarget], reference_sec: float) -> tuple[tup
 
     If only the first of two runs has all tests, code under test can recognise it, and code may work in one run only. So
     neither run has all fail-to-pass tests as they are. If these are few, both runs have all tests and every draw is
-    equally likely, or, if the tests take long, there are three runs: the few are decoys in the first, and real in one of
-    two others that look alike. `reference_sec`: CPU time of the reference's run.
+    equally likely, or, if the tests take long, there are three runs: each of the few is real or a decoy in the first, and
+    real in one of two others that look alike. `reference_sec`: CPU time of the reference's run.
     """
     if _are_few(targets):
         are_alike = reference_sec <= MAX_ALIKE_SEC
-        return _by_run([_draw() if are_alike else _draw_of_few(target) for target in targets])
+        return _by_run([_draw() if are_alike else _draw_of_few() for _ in targets])
     while True:
         versions = [_draw() for _ in targets]
         runs = zip(
@@ -137,12 +137,13 @@ def _draw() -> list[int | None]:
     return versions
 
 
-def _draw_of_few(target: DecoyTarget) -> list[int | None]:
-    """Draw a test that is a decoy in the first of three runs, with another wrong value than later if it has two."""
-    first = _RNG.randrange(2) if len(target.mutation.replacements) > 1 else 0
-    later: list[int | None] = [None, 1 - first if len(target.mutation.replacements) > 1 else 0]
-    _RNG.shuffle(later)
-    return [first, *later]
+def _draw_of_few() -> list[int | None]:
+    """Draw the versions of a test in three runs, with one wrong value: runs can tell each other which values they have.
+
+    If the test were always a decoy in the first run, or had two wrong values, the value that the others have beside it
+    would be the real one, or the one from which both wrong ones were made.
+    """
+    return [_RNG.choice((None, 0)), *_draw()]
 
 
 def _by_run(versions: Sequence[Sequence[int | None]]) -> tuple[tuple[int | None, ...], ...]:

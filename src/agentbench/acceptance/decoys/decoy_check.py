@@ -104,10 +104,7 @@ class _DecoyCheck:
         outcome = self._tests.decide(combine_runs(runs, passing_canary=self._tests.survey.passing_canary))
         findings = [finding for run in runs[1:] for finding in self._tests.findings(run.run)]
         suspects = [(run, self._suspects(run, outcome.tests)) for run in runs]
-        confirmed: dict[DecoyTarget, DecoyRun] = {}
-        for run, targets in suspects:
-            unconfirmed = [target for target in targets if target not in confirmed]
-            confirmed |= dict.fromkeys(self._confirm(run, unconfirmed, outcome.tests), run)
+        confirmed = self._confirm(suspects, outcome.tests)
         findings += [_finding(target, run) for target, run in list(confirmed.items())[:MAX_FINDINGS]]
         outcome = dataclasses.replace(
             outcome,
@@ -188,16 +185,25 @@ class _DecoyCheck:
         self._open.remove(step)
         step.finish(outcome)
 
-    def _confirm(self, run: DecoyRun, suspects: list[DecoyTarget], real: Mapping[str, str]) -> list[DecoyTarget]:
-        """Repeat a run and return the suspects that pass their decoy again: wrong code may do so once by chance."""
-        if not suspects:
-            return []
-        self._start(1)
-        again = run_decoys(self._tests, run.assignment)
-        confirmed = [target for target in again.passed_decoys(real) if target in suspects]
-        why = f"repeated: {len(confirmed)} of {len(suspects)} suspicious decoy tests passed again"
-        self._finish(self._steps[-1], _outcome(again.run, Outcome.FAIL, why))
-        self._spent_sec += again.run.completed.duration_sec
+    def _confirm(
+        self, suspects: Sequence[tuple[DecoyRun, Sequence[DecoyTarget]]], real: Mapping[str, str]
+    ) -> dict[DecoyTarget, DecoyRun]:
+        """Repeat the runs and return the suspects that pass their decoy again: wrong code may do so once by chance.
+
+        All runs are repeated, in random order. If only those with suspects were, code that arouses suspicion in one test
+        would see in the repeated run which value of this test is wrong, and could leave that behind for a later grading.
+        """
+        confirmed: dict[DecoyTarget, DecoyRun] = {}
+        if not any(targets for _, targets in suspects):
+            return confirmed
+        for run, targets in random.SystemRandom().sample(suspects, len(suspects)):
+            self._start(1)
+            again = run_decoys(self._tests, run.assignment)
+            passed = [target for target in again.passed_decoys(real) if target in targets]
+            why = f"repeated: {len(passed)} of {len(targets)} suspicious decoy tests passed again"
+            self._finish(self._steps[-1], _outcome(again.run, Outcome.FAIL, why))
+            self._spent_sec += again.run.completed.duration_sec
+            confirmed |= dict.fromkeys(passed, run)
         return confirmed
 
     def _suspects(self, run: DecoyRun, real: Mapping[str, str]) -> list[DecoyTarget]:
