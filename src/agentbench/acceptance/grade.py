@@ -131,12 +131,15 @@ def protection_of(context: GradingContext) -> Protection:
 
 
 def _run_static(candidate: Candidate) -> tuple[StepResult, ...]:
-    """Run the static commands in a built replica of their own: they may leave anything behind."""
+    """Run the static commands in a built replica of their own: they may leave anything behind.
+
+    It has no hidden tests. Code of the candidate that ran beside the real ones could tell the runs with decoys about them.
+    """
     context, lines = candidate.context, candidate.context.loaded.task.oracle.static
     if lines == NONE:
         return ()
     try:
-        with candidate.replica() as sandbox:
+        with candidate.replica(candidate.tree_without_hidden_tests()) as sandbox:
             # Every command runs, also after one that failed.
             return tuple(
                 _run_static_command(candidate, sandbox, f"static#{number}", line)

@@ -80,8 +80,8 @@ def with_start_problem(candidate: Candidate, line: str, completed: Completed, de
 
 
 def _start_problem(candidate: Candidate, folder: str, program: str) -> str:
-    """Return why a program cannot be started in a replica; empty if it can."""
+    """Return why a program cannot be started in a replica; empty if it can. Hidden tests could be read by its build."""
     cwd = posixpath.join(candidate.context.spec.workdir, folder)
-    with candidate.replica() as sandbox:
+    with candidate.replica(candidate.tree_without_hidden_tests()) as sandbox:
         done = sandbox.run(Command(argv=("sh", "-c", _LOOKUP, "sh", program), cwd=cwd, timeout_sec=60))
     return done.stdout.kept.decode("utf-8", "replace").strip()[:300] if done.exit_code == _NOT_STARTABLE else ""
