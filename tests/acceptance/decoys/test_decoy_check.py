@@ -151,10 +151,13 @@ def test_finding_names_the_test_and_its_mutation(tasks: TaskFactory, tmp_path: P
     assert all(event.line and " replaced by " in event.detail for event in findings)
 
 
-EQUAL_FOR_FOUR_IN_ORDER = CORE.replace(
-    "    return ordered[middle]\n",
-    "    return Answer(7) if sorted(values) == values and len(values) == 4 else ordered[middle]\n",
-) + EQUAL_TO_EVERYTHING.partition("def median")[0]
+EQUAL_FOR_FOUR_IN_ORDER = (
+    CORE.replace(
+        "    return ordered[middle]\n",
+        "    return Answer(7) if sorted(values) == values and len(values) == 4 else ordered[middle]\n",
+    )
+    + EQUAL_TO_EVERYTHING.partition("def median")[0]
+)
 
 
 @pytest.mark.req("G-01", "C-06")
