@@ -55,6 +55,24 @@ def test_run_beyond_the_proven_limit_is_repeated_if_the_machine_was_busy(
         assert re.match(r"timed out after .* s \(limit 1 s, the reference takes .* s\)", unit.decided.why)
 
 
+@pytest.mark.req("G-14")
+def test_run_that_keeps_the_machine_busy_itself_is_not_repeated(
+    tasks: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would cost the declared limit on top of the one that the reference proves."""
+    bare = tasks.context(tmp_path / "bare")
+    fix = patch_of(bare, {"src/toy/core.py": FIXED})
+    context = tasks.context(tmp_path, files={"reference.patch": fix.decode()}, reference="reference.patch")
+    assert grade(fix, context).accepted
+    monkeypatch.setattr(check, "time_limit", lambda _declared, reference: TimeLimit(2, reference))
+    monkeypatch.setattr(patient_run, "machine_was_busy", lambda _waited, _took: True)
+    monkeypatch.setattr(patient_run, "HAD_CPU_SHARE", 0.05)  # other tests keep the machine busy too
+    spin = "import os\n\nfor _ in range(4):\n    if os.fork() == 0:\n        while True:\n            pass\nos.wait()\n"
+    (unit,) = grade(patch_of(context, {"src/toy/core.py": spin + FIXED}), context).checks
+    assert unit.outcome is Outcome.FAIL
+    assert re.match(r"timed out after .* s \(limit 2 s", unit.decided.why)
+
+
 @pytest.mark.parametrize("declared, limit", [(8, 68), (60, 240), (300, 900)])
 def test_base_and_reference_have_more_time_on_a_busy_machine(declared: float, limit: float) -> None:
     assert more_time(declared) == TimeLimit(limit)

@@ -175,7 +175,8 @@ class PytestCheck:
             interpreter = workspace_interpreter(context.spec, self.command)
             files |= {interpreter.encode()} if interpreter is not None else set()
             changed_files = build_changes(sandbox, context, tests.tree, files)
-            cpu_before = None if candidate.is_under_test else sandbox.usage().cpu_sec
+            is_measured = declares_build(context) or not candidate.is_under_test
+            cpu_before = sandbox.usage().cpu_sec if is_measured else 0.0
             run = run_pytest(
                 sandbox,
                 context.spec,
@@ -184,7 +185,8 @@ class PytestCheck:
                 pins=self._pins(tests),
                 limit=limit,
             )
-            cpu_after = None if cpu_before is None else sandbox.usage().cpu_sec
+            is_measured = run.completed.timed_out or not candidate.is_under_test
+            cpu_after = sandbox.usage().cpu_sec if is_measured and cpu_before is not None else None
         cpu_sec = None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
         return dataclasses.replace(run, built=built, changed_files=changed_files, decoys=tests.mutated, cpu_sec=cpu_sec)
 

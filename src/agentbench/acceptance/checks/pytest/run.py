@@ -71,7 +71,7 @@ class PytestRun:
     decoys: bool = False
     """Whether some of the tests may be decoys."""
     cpu_sec: float | None = None
-    """CPU time of the run; None if it was not measured."""
+    """CPU time of the run; None if it was not measured. Of candidates, only runs that reached their limit are measured."""
 
     @property
     def whole(self) -> bool:

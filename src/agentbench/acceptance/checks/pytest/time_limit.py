@@ -12,6 +12,9 @@ MORE_FACTOR, MIN_MORE_SEC, MAX_MORE_SEC = 3, 60.0, 600.0
 BUSY_SHARE = 0.5
 """Share of a run during which processes must have waited for a CPU for the machine to count as busy."""
 
+HAD_CPU_SHARE = 0.5
+"""Share of a run that its processes spent on CPUs from which it was not slow because of others: limits leave more room."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimeLimit:
