@@ -382,3 +382,12 @@ def test_workspace_without_any_rights_is_read_as_it_is(sandbox: Sandbox, sh: Run
     assert sh("mkdir -p deep && echo x > deep/new && chmod 0 .").ok
     assert b"deep/new" in {entry.path for entry in sandbox.tree().entries()}
     assert sandbox.tree().read(b"deep/new", max_bytes=10) == b"x\n"
+
+
+def test_times_of_devices_of_the_host_cannot_be_set(sh: Run) -> None:
+    """All sandboxes would share them, and one could leave a message there for a later one."""
+    devices = [Path("/dev") / name for name in ("null", "zero", "full", "random", "urandom", "tty")]
+    before = [device.stat().st_mtime_ns for device in devices]
+    sh("touch /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty")
+    assert [device.stat().st_mtime_ns for device in devices] == before
+    assert sh("echo written > /dev/null && echo written > /dev/zero").exit_code == 0

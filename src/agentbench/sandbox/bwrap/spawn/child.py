@@ -26,11 +26,16 @@ EMPTY = f"{STAGE}/e"
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUSER = 0x1000_0000
+MS_RDONLY = 1
 MS_NOSUID = 2
 MS_NODEV = 4
+MS_REMOUNT = 32
 MS_BIND = 4096
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
+MS_RELATIME = 1 << 21
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+"""Devices of the host that bubblewrap binds in the sandbox's `/dev`."""
 PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -100,6 +105,20 @@ def _enter_namespaces(uid: int | None) -> None:
         write_file("/proc/self/uid_map", f"{user} {user} 1")
         write_file("/proc/self/gid_map", f"{group} {group} 1")
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
+    for name in DEVICES:
+        _mount_read_only(f"/dev/{name}")
+
+
+def _mount_read_only(device: str) -> None:
+    """Keep everyone from setting the times of a device of the host. It can be written to all the same."""
+    if not os.path.exists(device):
+        return
+    present = os.statvfs(device).f_flag  # an ordinary user must keep the options of the mount
+    options = present & (MS_NOSUID | MS_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME)
+    if present & os.ST_RELATIME:
+        options |= MS_RELATIME
+    mount(device, device, flags=MS_BIND)
+    mount("none", device, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | options)
 
 
 def _build_mounts(request: SpawnRequest) -> None:
