@@ -18,8 +18,8 @@ from agentbench.core import python_syntax as syntax
 _CACHED_INTEGERS = range(-5, 257)
 """Integers of which the interpreter keeps a single object."""
 
-MAX_VERSIONS = 2
-"""Maximum number of wrong values for one real value: a test runs at most three times."""
+MAX_VERSIONS = 1
+"""Wrong values for one real value. Code that knew two would recognise the real one: both were made from it."""
 
 
 class Shape:
