@@ -292,6 +292,19 @@ class TestLimits:
             with pytest.raises(TaskError, match="more than 3 entries"):
                 extract(tree, self.base)
 
+    def test_texts_with_too_many_lines_are_not_compared_for_renames(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As objects, lines need many times their bytes: an agent could use up the memory of the harness."""
+        compared: list[int] = []
+        monkeypatch.setattr(
+            "agentbench.workspace.diff.extract.pair_similar",
+            lambda changes, lines: compared.append(sum(map(len, lines.values()))) or changes,
+        )
+        after = MemoryTree({b"g": NUMBERS})
+        extract(self.base, after, limits=ExtractLimits(patch_lines=61))
+        assert compared == [61]
+        extract(self.base, after, limits=ExtractLimits(patch_lines=60))
+        assert compared == [61]
+
     def test_long_texts_are_binary_and_short_when_deleted(self) -> None:
         base = MemoryTree({b"f": NUMBERS * 100, b"g": NUMBERS * 100})
         after = MemoryTree({b"f": NUMBERS * 100 + b"x\n"})

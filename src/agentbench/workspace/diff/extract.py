@@ -110,12 +110,18 @@ class _Extraction:
         contents = {change.path: self._contents(change) for change in changes}
         changes = self._exclude_links(changes, contents, excluded)
         texts = {change.path: self._is_text(change, *contents[change.path]) for change in changes}
-        lines = {
-            (change.path, change.after is not None): split_lines(b"".join(contents[change.path]))
+        whole = [
+            change
             for change in changes
             if change.change in {"added", "deleted"} and texts[change.path] and _is_file(change)
-        }
-        changes = pair_similar(changes, lines)
+        ]
+        # As objects, lines need many times their bytes. A patch with so many is too large unless most files were moved.
+        if sum(side.count(b"\n") for change in whole for side in contents[change.path]) <= self._limits.patch_lines:
+            lines = {
+                (change.path, change.after is not None): split_lines(b"".join(contents[change.path]))
+                for change in whole
+            }
+            changes = pair_similar(changes, lines)
         for change in changes:
             if change.change == "renamed" and change.before is not None and change.old_path in contents:
                 contents[change.path] = (contents[change.old_path][0], contents[change.path][1])
