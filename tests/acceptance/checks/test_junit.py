@@ -98,3 +98,10 @@ def test_reader_handles_any_bytes(data: bytes) -> None:
     except ReportRefused:
         return
     assert isinstance(outcomes, dict)
+
+
+def test_number_of_tests_is_limited() -> None:
+    data = b"<testsuite>" + b"".join(b'<testcase name="%d"/>' % number for number in range(4)) + b"</testsuite>"
+    assert len(read_junit(data, max_tests=4)[0]) == 4
+    with pytest.raises(ReportRefused, match="more tests than the limit"):
+        read_junit(data, max_tests=3)

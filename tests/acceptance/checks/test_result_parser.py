@@ -35,6 +35,13 @@ def test_refused_report_is_named() -> None:
         parse_results("junit", RunnerOutput(reports={"b.xml": b"<"}))
 
 
+def test_number_of_tests_is_limited_for_all_reports_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbench.acceptance.checks.result_parser.MAX_TESTS", 3)
+    reports = {f"{name}.xml": f'<t><testcase name="{name}1"/><testcase name="{name}2"/></t>'.encode() for name in "ab"}
+    with pytest.raises(ReportRefused, match=r"the report b\.xml lists more tests"):
+        parse_results("junit", RunnerOutput(reports=reports))
+
+
 WRONG: dict[str, tuple[Callable[..., Any], type[Exception], str]] = {
     "output that cannot be read fails the check": (raising(ValueError("cut")), ReportRefused, "by parser 'mine': cut"),
     "a bug of the parser is a harness error": (raising(KeyError("x")), HarnessError, "parser 'mine' raised KeyError"),

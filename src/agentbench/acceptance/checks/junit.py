@@ -11,6 +11,7 @@ from xml.parsers import expat
 MAX_BYTES = 32 * 1024 * 1024
 MAX_DEPTH = 64
 MAX_TESTS = 1_000_000
+"""Tests of all reports of a check together: every one is kept in memory."""
 MAX_MESSAGE = 1000
 """Characters of a failure message."""
 NOT_RUN = frozenset({"notrun", "disabled", "skipped"})
@@ -23,7 +24,8 @@ class ReportRefused(ValueError):
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, max_tests: int) -> None:
+        self._max_tests = max_tests
         self.outcomes: dict[str, str] = {}
         self.whys: dict[str, str] = {}
         self._depth = 0
@@ -71,8 +73,8 @@ class _Reader:
         self._depth -= 1
 
     def _keep(self, test: str) -> None:
-        if len(self.outcomes) >= MAX_TESTS:
-            raise ReportRefused(f"lists more than {MAX_TESTS} tests")
+        if len(self.outcomes) >= self._max_tests:
+            raise ReportRefused(f"lists more tests than the limit of {MAX_TESTS} for all reports leaves")
         self.outcomes[test] = worse_outcome(self.outcomes.get(test), self._outcome)
 
     def refuse(self, *_: object) -> None:
@@ -84,15 +86,15 @@ def worse_outcome(first: str | None, second: str) -> str:
     return second if first is None else min(first, second, key=_RANK.__getitem__)
 
 
-def read_junit(data: bytes) -> tuple[dict[str, str], dict[str, str]]:
-    """Return outcomes and failure messages by test id.
+def read_junit(data: bytes, *, max_tests: int = MAX_TESTS) -> tuple[dict[str, str], dict[str, str]]:
+    """Return outcomes and failure messages by test id, of at most `max_tests` tests.
 
     Raises:
         ReportRefused: the report is not XML, or not XML of the accepted kind.
     """
     if len(data) > MAX_BYTES:
         raise ReportRefused(f"is larger than {MAX_BYTES} bytes")
-    reader = _Reader()
+    reader = _Reader(max_tests)
     parser = expat.ParserCreate()
     parser.StartElementHandler = reader.start
     parser.EndElementHandler = reader.end

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar, Protocol
 
-from agentbench.acceptance.checks.junit import ReportRefused, read_junit, worse_outcome
+from agentbench.acceptance.checks.junit import MAX_TESTS, ReportRefused, read_junit, worse_outcome
 from agentbench.contract.parsers import OTHER_PARSERS
 from agentbench.core.command import MIB
 from agentbench.core.dataclass import dataclass
@@ -86,7 +86,7 @@ def _parse_junit(output: RunnerOutput) -> TestResults:
     messages: dict[str, str] = {}
     for path, content in output.reports.items():
         try:
-            reported, whys = read_junit(content)
+            reported, whys = read_junit(content, max_tests=MAX_TESTS - len(outcomes))
         except ReportRefused as error:
             raise ReportRefused(f"the report {path} {error}") from None
         for test, outcome in reported.items():
