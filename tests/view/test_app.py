@@ -24,6 +24,9 @@ class ReadsDuringTheQuery:
     def altered(self) -> list[str]:
         return []
 
+    def unsealed(self) -> list[str]:
+        return []
+
     def pending(self) -> int:
         return self._unread
 

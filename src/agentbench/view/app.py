@@ -284,7 +284,8 @@ def _query(view: View, given: Mapping[str, Json]) -> Mapping[str, Json]:
     view.index.refresh()
     pending = view.index.pending()  # before the query: a run that is read meanwhile may be missing in the answer
     answer = view.explorer.ask(_sql(given)).as_json()
-    return {**answer, "altered": bounded(view.index.altered(), text=300), "pending": pending}
+    names = {"altered": view.index.altered(), "unsealed": view.index.unsealed()}
+    return {**answer, **{mark: bounded(runs, text=300) for mark, runs in names.items()}, "pending": pending}
 
 
 async def _export(view: View, request: Request) -> Response:

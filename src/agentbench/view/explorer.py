@@ -104,7 +104,7 @@ class Explorer:
         self._written: set[str] = set()
 
     def put(self, key: str, path: Path, meta: Mapping[str, Json], rows: Sequence[Row], altered: str = "") -> None:
-        """Replace the attempts of one run. `altered`: what was altered first in its records."""
+        """Replace the attempts of one run. `altered`: what was altered first in its records, or that they have no seal."""
         name = os.fsencode(path.name).decode(errors="replace")
         shared = (
             key, name, _text(meta.get("created_at")), retry_of(meta), altered or None,

@@ -21,7 +21,8 @@ from agentbench.policy.prices import MICRO
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.naming import ADJUDICATIONS, ATTEMPTS, RUN_JSON
 from agentbench.record.run_directory import RunDirectory
-from agentbench.record.run_state import run_state
+from agentbench.record.run_state import IMPORTED_ID, run_state
+from agentbench.record.seals import SealCheck
 from agentbench.reports.adjudications import Adjudication, read_adjudications, to_review
 from agentbench.reports.html.bounded import bounded
 from agentbench.reports.missing_results import listed_state, missing_results
@@ -49,7 +50,7 @@ SHOWN_META = ("run_id", "study_id", "suite", "variant", "model", "created_at", "
 
 Signature = tuple[int, ...]
 OnRows = Callable[[str, Path, Mapping[str, Json], Sequence[Row], str], None]
-"""Called with the key, folder, metadata and final rows of a run that was read, and with what was altered first in it."""
+"""Called with the key, folder, metadata and final rows of a run that was read, and with what was altered first in it, or how many attempts have no seal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Entry:
     altered: str = ""
     """What was altered first in the records; empty if they match their seals."""
     unsealed: str = ""
-    """How many records have no seal; empty if all have one, or the run was imported."""
+    """How many attempts of a run that is not being made have no seal; empty if all have one, or it was imported."""
 
     @property
     def study(self) -> str:
@@ -184,6 +185,11 @@ class RunIndex:
         """Return the names of runs whose records differ from their seals."""
         with self._lock:
             return sorted(entry.path.name for entry in self._entries.values() if entry.altered)
+
+    def unsealed(self) -> list[str]:
+        """Return the names of runs with attempts without a seal, so that nothing shows whether they were edited."""
+        with self._lock:
+            return sorted(entry.path.name for entry in self._entries.values() if entry.unsealed)
 
     def pending(self) -> int:
         with self._lock:
@@ -336,9 +342,8 @@ class RunIndex:
             rows, _, superseded_cost, seals = read_rows(entry.path)
             altered = next(map(str, seals.altered()), "")
             state = _ended_state(entry.path, rows)
-            if state != "imported":
-                unsealed = SealMarks(len(rows), (), len(unsealed_attempts(rows, seals))).doubt
-            self.on_rows(entry.key, entry.path, entry.meta, rows, altered)
+            unsealed = _unsealed(rows, seals, state)
+            self.on_rows(entry.key, entry.path, entry.meta, rows, altered or unsealed)
             cap = _resumed_cap(entry)
             problem, counts = entry.problem, count(rows, superseded_cost, read_adjudications(entry.path))
         except AgentBenchError as error:
@@ -350,6 +355,14 @@ class RunIndex:
             entry, signature=current, state=state, problem=problem, altered=altered, unsealed=unsealed, cap=cap, counts=counts,
             read_sec=now - began, read_at=now, state_at=now,
         )  # fmt: skip
+
+
+def _unsealed(rows: Sequence[Row], seals: SealCheck, state: str) -> str:
+    """Say how many attempts have no seal. A run that is being made seals them in a moment; imported ones never have one."""
+    imported = not seals.present and all(row.contract_id.startswith(IMPORTED_ID) for row in rows)
+    if state == "running" or imported:
+        return ""
+    return SealMarks(attempts=len(rows), unsealed=len(unsealed_attempts(rows, seals))).doubt
 
 
 def count(

@@ -38,6 +38,15 @@ function drawResult(answer, ask, change) {
       safe(cut(answer.altered.join(", "), 300)),
       ". Their attempts have a text in the field altered; run `ab verify`.",
     );
+  const unsealed =
+    answer.unsealed.length > 0 &&
+    h(
+      "div",
+      { class: "note", role: "alert" },
+      h("strong", {}, `NOT SEALED: ${plural(answer.unsealed.length, "run")}: `),
+      safe(cut(answer.unsealed.join(", "), 300)),
+      ". Nothing shows whether their records were edited.",
+    );
   const body = () => {
     if (!answer.rows.length) return [note, h("p", { class: "card empty" }, "No attempts match.")];
     const group = ask ? [ask.group, ask.pivot].filter(Boolean) : [];
@@ -45,7 +54,7 @@ function drawResult(answer, ask, change) {
     const chart = chartOf(answer, ask, group);
     return group.length === 2 ? [pivotTable(answer, ask), chart, note] : [chart, groupTable(answer, ask, group, change), note];
   };
-  return [altered, ...body()].filter(Boolean);
+  return [altered, unsealed, ...body()].filter(Boolean);
 }
 const section = (...body) => h("section", { class: "card" }, h("div", { class: "body scroll" }, body));
 
