@@ -264,6 +264,47 @@ def altered_origins(folder: Path, seals: SealCheck, attempts: Iterable[str]) -> 
                 yield AlteredRecord(f"{seal.task_dir}/{name}", attempt_id, why)
 
 
+def altered_logs(folder: Path) -> Iterator[AlteredRecord]:
+    """Compare the logs of all attempts with their seals, for answers that are computed from events.
+
+    Raises:
+        RecordError: a file cannot be read.
+    """
+    seals = read_seals(folder)
+    if not seals.present:
+        return
+    sealed = {seal.task_dir for seal in seals.seals.values()}
+    for seal in seals.seals.values():
+        if not seal.files_sha256:
+            continue
+        place = f"{seal.task_dir}/{EVENTS}"
+        if not is_task_dir(seal.task_dir):
+            yield AlteredRecord(EVENTS, seal.attempt_id, f"seals {seal.task_dir!r}, which is not an attempt folder")
+        elif why := _log_problem(folder / place, seal):
+            yield AlteredRecord(place, seal.attempt_id, why)
+    for path in sorted(folder.glob(f"tasks/*/{EVENTS}")) if seals.closed else ():
+        if (task_dir := str(path.parent.relative_to(folder))) not in sealed:
+            yield AlteredRecord(f"{task_dir}/{EVENTS}", None, "was never sealed")
+
+
+def _log_problem(path: Path, seal: Seal) -> str:
+    head, count = GENESIS, 0
+    try:
+        with open_regular(path) as file:
+            for count, raw in enumerate(file, start=1):
+                line = read_line(raw.removesuffix(b"\n"))
+                if line.prev != head or line.seq != count or line.computed() != line.hash:
+                    return "differs from its seal"
+                head = line.hash
+    except BadLine:
+        return "differs from its seal"
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        raise RecordError.of("read", path, error) from error
+    return "" if (head, count) == (seal.head, seal.events) else "differs from its seal"
+
+
 def _record(number: int, attempt_id: str, why: str) -> AlteredRecord:
     return AlteredRecord(f"{ATTEMPTS}:{number}", attempt_id, why)
 

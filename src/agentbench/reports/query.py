@@ -16,7 +16,7 @@ from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.record.naming import ATTEMPTS, RUN_JSON, read_run_json
-from agentbench.record.seals import AlteredRecord, ComparedRecords, compare_records
+from agentbench.record.seals import AlteredRecord, ComparedRecords, altered_logs, compare_records
 from agentbench.reports.attempt_table import retry_of
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Answer:
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
     altered: tuple[AlteredRecord, ...] = ()
-    """Records of the runs that differ from their seals, whether or not the answer uses them."""
+    """Records of the runs that differ from their seals, whether or not the answer uses them; also logs, if it reads events."""
     unsealed: tuple[str, ...] = ()
     """Names of runs with records that have no seal, so that nothing shows whether they were edited."""
     repeated: tuple[tuple[str, str], ...] = ()
@@ -98,6 +98,8 @@ def ask(runs: Sequence[Path], sql: str) -> Answer:
         for statement in _views(metas, compared):
             connection.execute(statement)
         altered = tuple(record for records in compared.values() for record in records.altered)
+        if "events" in _words(sql):
+            altered += tuple(record for run in compared for record in altered_logs(run))
         unsealed = tuple(run.name for run, records in compared.items() if records.not_sealed_yet or not records.sealed)
         answer = _answer(connection, sql)
         superseded = _superseded(connection, sql)
@@ -122,10 +124,14 @@ def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
 
 
 def _superseded(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
-    words = set(re.findall(r"\w+", sql.lower()))
+    words = _words(sql)
     if "final" in words or not words & {"attempts", "checks"}:
         return 0
     return int(connection.execute("SELECT count(*) FROM attempts WHERE NOT final").fetchall()[0][0])
+
+
+def _words(sql: str) -> set[str]:
+    return set(re.findall(r"\w+", sql.lower()))
 
 
 def _meta(run: Path) -> Mapping[str, Json]:
