@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,6 +125,7 @@ def test_list_of_the_view_names_altered_records(edited: Path) -> None:
     (entry,) = index.entries()
     index.close()
     assert entry.as_json()["altered"] == EDITED
+    assert not entry.as_json()["not_sealed"]
 
 
 def _hide(run: Path) -> None:
@@ -415,6 +417,69 @@ def test_list_of_runs_names_those_without_seals(tmp_path: Path) -> None:
     assert "[NOT SEALED] 1 passed" in text
     (listed,) = json.loads(ab("runs", "ls", "--out", tmp_path, "--json"))["runs"]
     assert (listed["not_sealed"], listed["warning"]) == (2, "[NOT SEALED]")
+
+
+def test_list_of_the_view_names_runs_without_seals(unsealed: Path) -> None:
+    marks: list[str] = []
+    index = RunIndex(
+        Roots.of([unsealed.parent]), on_rows=lambda _key, _path, _meta, _rows, altered: marks.append(altered)
+    )
+    assert index.wait_until_read(100)
+    (entry,) = index.entries()
+    index.close()
+    if entry.state == "unreadable":  # without a chain, nothing of the run is shown
+        assert not marks
+        return
+    assert entry.as_json()["not_sealed"] == "3 of 3 attempts have no seal"
+    assert marks == ["3 of 3 attempts have no seal"]
+    assert index.unsealed() == ["run"]
+
+
+@pytest.mark.parametrize("change", [_hide, _remove])
+def test_junit_has_an_error_for_a_record_that_has_no_row(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    run = run_dir(tmp_path / "run", [record("a"), record("b", "fail"), record("c")])
+    change(run)
+    text = ab("report", "summary", run, "--format", "junit")
+    assert '<testsuites tests="3" failures="0" errors="1"' in text
+    assert f'<error type="ALTERED" message="{open_run(run).altered[0]}, see `ab verify`"/>' in text
+
+
+def test_junit_has_an_error_for_an_edited_run_json(tmp_path: Path) -> None:
+    run = whole_run(tmp_path / "runs")
+    (run / "run.json").write_bytes((run / "run.json").read_bytes() + b"\n")
+    assert 'message="run.json differs from when the run was opened' in ab("report", "summary", run, "--format", "junit")
+
+
+def _edit_event(log: Path) -> None:
+    log.write_bytes(log.read_bytes().replace(b'"outcome":"', b'"outcome":"x', 1))
+
+
+def _cut_events(log: Path) -> None:
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [(_edit_event, "differs from its seal"), (_cut_events, "differs from its seal"), (Path.unlink, "is missing")],
+)
+def test_query_of_events_names_altered_logs(tmp_path: Path, change: Callable[[Path], None], why: str) -> None:
+    pytest.importorskip("duckdb")
+    run = whole_run(tmp_path / "runs")
+    place = f"{open_run(run).rows[0].task_dir}/events.jsonl"
+    count = ["query", "select count(*) n from events", str(run), "--json"]
+    assert not CliRunner().invoke(root, count).stderr
+    change(run / place)
+    assert CliRunner().invoke(root, count).stderr == f"ALTERED: {place} {why}, see `ab verify`\n"
+    assert not CliRunner().invoke(root, ["query", "select count(*) n from attempts", str(run)]).stderr.count("ALTERED")
+
+
+def test_query_of_events_names_a_log_that_no_seal_covers(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    run = whole_run(tmp_path / "runs")
+    folder = run / open_run(run).rows[0].task_dir
+    shutil.copytree(folder, folder.with_name("added"))
+    result = CliRunner().invoke(root, ["query", "select count(*) n from events", str(run)])
+    assert result.stderr.startswith("ALTERED: tasks/added/events.jsonl was never sealed, see `ab verify`\n")
 
 
 def test_query_does_not_call_records_without_a_seal_unaltered(unsealed: Path) -> None:

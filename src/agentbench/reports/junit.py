@@ -1,6 +1,7 @@
 """JUnit XML of a run for CI systems.
 
-`failure` is the agent's failure, `error` a harness or acceptance error, `skipped` an attempt outside the rates.
+`failure` is the agent's failure, `error` a harness or acceptance error, `skipped` an attempt outside the rates. What was altered
+and belongs to no attempt, such as a record that was removed, is an error of its own: few readers show properties.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from agentbench.reports.seal_marks import SealMarks
 from agentbench.reports.sources import Run
 from agentbench.reports.summary import Summary
 
+RECORDS = "records of the run"
+"""Name of the test case that stands for what was altered and belongs to no attempt."""
 OUTSIDE = frozenset({InvalidCause.TASK, InvalidCause.OPERATOR})
 
 
 def as_junit(summary: Summary) -> str:
-    """Render one test case per attempt."""
-    finals = summary.run.finals
-    kinds = [_kind(summary.run, record) for record in finals]
+    """Render one test case per attempt, and one if something else was altered."""
+    finals, doubt = summary.run.finals, summary.run.doubt_of_no_row
+    kinds = [*(_kind(summary.run, record) for record in finals), *(["error"] if doubt else [])]
     time = math.fsum(record.duration_sec for record in finals)
     counts = (
-        f'tests="{len(finals)}" failures="{kinds.count("failure")}" errors="{kinds.count("error")}" '
+        f'tests="{len(kinds)}" failures="{kinds.count("failure")}" errors="{kinds.count("error")}" '
         f'skipped="{kinds.count("skipped")}" time="{time:.3f}"'
     )
     lines = [
@@ -39,6 +42,7 @@ def as_junit(summary: Summary) -> str:
             ]
         ),
         *_cases(summary.run),
+        *([_altered_case(summary.run, doubt)] if doubt else []),
         "  </testsuite>",
         "</testsuites>",
     ]
@@ -88,3 +92,8 @@ def _cases(run: Run) -> Iterator[str]:
         why = record.result.failure_reason
         reason = "" if kind == "skipped" or why is None else f" type={attribute(why)}"
         yield f"{case}><{kind}{reason} message={attribute(run.mark_attempt(record.attempt_id, headline(record)))}/></testcase>"
+
+
+def _altered_case(run: Run, doubt: str) -> str:
+    case = f'    <testcase classname={attribute(run.suite)} name="{RECORDS}" time="0.000">'
+    return f'{case}<error type="ALTERED" message={attribute(f"{doubt}, see `ab verify`")}/></testcase>'

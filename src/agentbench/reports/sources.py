@@ -106,6 +106,11 @@ class Run:
         alteration = self.alteration(attempt_id) or self._alteration_of_no_row
         return {ALTERED: str(alteration or self.doubt(attempt_id)), IMPORTED: self.imported}
 
+    @property
+    def doubt_of_no_row(self) -> str:
+        """What was altered and belongs to no record that is left; empty if nothing."""
+        return str(self._alteration_of_no_row or "")
+
     @cached_property
     def _alteration_of_no_row(self) -> AlteredRecord | None:
         rows = {row.attempt_id for row in self.rows} if self.altered else set()
