@@ -222,8 +222,9 @@ def _files(suite: str, tasks_dir: Path) -> Iterator[Path]:
 
 
 def _alteration(run: ab.Run, record: ab.AttemptRecord) -> str | None:
-    """Return how the record or an evidence file of an attempt differs from its seal."""
-    altered = open_run(run.path).evidence_alteration(record)
+    """Return how the record or an evidence file of an attempt differs from its seal, or that it has none."""
+    records = open_run(run.path)
+    altered = records.evidence_alteration(record) or records.doubt(record.attempt_id)
     return str(visible(str(altered))) if altered else None
 
 
