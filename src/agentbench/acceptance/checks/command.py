@@ -174,9 +174,11 @@ def _report_files(sandbox: Sandbox, report: str) -> dict[str, bytes]:
     tree = sandbox.tree()
     try:
         files: dict[str, bytes] = {}
+        left = MAX_REPORTS
         for path in _matching(sandbox, report):
-            left = MAX_REPORTS - sum(map(len, files.values()))
-            files[path.decode("utf-8", "replace")] = tree.read(path, max_bytes=min(MAX_BYTES, left))
+            content = tree.read(path, max_bytes=min(MAX_BYTES, left))
+            files[path.decode("utf-8", "replace")] = content
+            left -= len(content)
     except (OSError, AgentFault) as error:  # too large, or the candidate's own code ended the sandbox
         raise ReportRefused(f"the report {report} cannot be read: {error}") from error
     if not files:
