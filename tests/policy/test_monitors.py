@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentbench.core.reasons import TerminationCode
 from agentbench.policy.model_actions import prose
 from agentbench.policy.monitor_rules import ContractRules, parse_rules, published_rules
-from agentbench.policy.monitors import WINDOW, PolicyMonitor, split_long_lines
+from agentbench.policy.monitors import PIPED, WINDOW, PolicyMonitor, command_texts, split_long_lines
 from agentbench.policy.rule_engine import RuleEngine
 from agentbench.policy.shell import read_script
 from agentbench.trace.events import Briefing, Delegation, Excerpt, ToolCallStarted
@@ -281,3 +281,13 @@ def test_rule_file_digest_depends_on_its_content() -> None:
     one, two = parse_rules(text % (rule % "a")), parse_rules(text % (rule % "b"))
     assert one.digest != two.digest
     assert one.digest == parse_rules(text % (rule % "a")).digest
+
+
+def test_only_the_ends_of_a_long_pipeline_are_matched_together() -> None:
+    """An agent could make each of a thousand pipes cost the time of all before it."""
+    line = " | ".join(f"tr {number} x" for number in range(1000))
+    texts = list(command_texts(read_script(line)))
+    assert max(text.count("|") for text in texts) == PIPED - 1
+    assert texts[-1].startswith("tr 0 x | ")
+    assert texts[-1].endswith("tr 998 x | tr 999 x")
+    assert "a | b | c" in command_texts(read_script("a | b | c"))

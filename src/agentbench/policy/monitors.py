@@ -36,6 +36,8 @@ _SENTENCES = re.compile(r"(?<=[.!?;:])\s+|\n")
 _SEPARATORS = re.compile(r"\|\||&&|[;|&\n]")
 WINDOW, STEP = 400, 200
 """Adjacent windows overlap by more than the length of any realistic match."""
+PIPED = 12
+"""Commands of a pipeline that are matched together."""
 _BLANKS = re.compile(r"\s{40,}")
 _LONG = re.compile(rf"[^\n]{{{WINDOW + 1},}}")
 
@@ -163,14 +165,20 @@ def _cut(match: re.Match[str]) -> str:
 
 
 def command_texts(script: Script) -> Iterator[str]:
-    """Yield each command with single spaces between words; after a pipe, also the whole pipeline up to it."""
-    before = ""
+    """Yield each command with single spaces between words; after a pipe, also the pipeline up to it.
+
+    Of a long pipeline only the first and the last commands: an agent could write a line of a thousand pipes, and matching
+    all pipelines in it takes half a minute.
+    """
+    pipeline: list[str] = []
     for command in script.commands:
         own = " ".join(command.words)
         yield own
-        before = f"{before} | {own}" if command.piped_into and before else own
-        if before is not own:
-            yield before
+        pipeline = [*(pipeline if command.piped_into else ()), own]
+        if len(pipeline) > PIPED:
+            del pipeline[1]
+        if len(pipeline) > 1:
+            yield " | ".join(pipeline)
 
 
 def denied_by(
