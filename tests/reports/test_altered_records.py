@@ -265,6 +265,15 @@ def test_attempt_with_edited_evidence_is_marked(tmp_path: Path, name: str) -> No
     assert f'altered\\":\\"{row.task_dir}/{name}' in data
 
 
+def test_attempt_whose_folder_was_removed_is_marked(tmp_path: Path) -> None:
+    """Reports would show it without its protocol deviations."""
+    run = whole_run(tmp_path)
+    shutil.rmtree(run / "tasks")
+    altered = {str(record) for record in open_run(run).altered}
+    assert altered == {f"{row.task_dir} is missing" for row in open_run(run).rows}
+    assert ab("report", "summary", "--run", run).startswith("ALTERED: ")
+
+
 def test_run_without_a_chain_is_not_sealed_but_not_altered(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("a"), record("b", "fail")])
     (run / "events.jsonl").unlink()

@@ -131,7 +131,7 @@ def test_list_of_runs_says_what_is_unknown(tmp_path: Path) -> None:
         runs = {run["name"]: run for run in served.get("/api/runs")["runs"]}
         counts = runs["free"]["counts"]
         assert (counts["unknown_costs"], counts["spent"], counts["suites"]) == (2, 0, ["a-dev", "b-dev"])
-        assert [runs[name]["unsealed"] for name in ("free", "bare")] == ["", "1 of 1 attempt has no seal"]
+        assert [runs[name]["not_sealed"] for name in ("free", "bare")] == ["", "1 of 1 attempt has no seal"]
         query = {"sql": "select cost from attempts where suite = 'a-dev'"}
         assert served.post("/api/query", query).json()["rows"] == [[None]]
 

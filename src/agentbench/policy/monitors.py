@@ -167,18 +167,25 @@ def _cut(match: re.Match[str]) -> str:
 def command_texts(script: Script) -> Iterator[str]:
     """Yield each command with single spaces between words; after a pipe, also the pipeline up to it.
 
-    Of a long pipeline only the first and the last commands: an agent could write a line of a thousand pipes, and matching
-    all pipelines in it takes half a minute.
+    Of a long pipeline, that is only its last commands, and the whole of it once: an agent could write a line of a thousand
+    pipes, and matching every pipeline in it takes half a minute.
     """
     pipeline: list[str] = []
     for command in script.commands:
         own = " ".join(command.words)
         yield own
-        pipeline = [*(pipeline if command.piped_into else ()), own]
-        if len(pipeline) > PIPED:
-            del pipeline[1]
+        if not command.piped_into:
+            yield from _whole(pipeline)
+            pipeline = []
+        pipeline.append(own)
         if len(pipeline) > 1:
-            yield " | ".join(pipeline)
+            yield " | ".join(pipeline[-PIPED:])
+    yield from _whole(pipeline)
+
+
+def _whole(pipeline: Sequence[str]) -> Iterator[str]:
+    if len(pipeline) > PIPED:
+        yield " | ".join(pipeline)
 
 
 def denied_by(

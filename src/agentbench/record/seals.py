@@ -240,7 +240,7 @@ def altered_evidence(folder: Path, record: AttemptRecord, seal: Seal, *, reduced
 def altered_origins(folder: Path, seals: SealCheck, attempts: Iterable[str]) -> Iterator[AlteredRecord]:
     """Compare the manifests and task files of some attempts with their seals.
 
-    Reports read sources, caps and protocol deviations from them. An attempt whose folder is missing has nothing to read.
+    Reports read sources, caps and protocol deviations from them, and would show too few if a folder is missing.
 
     Raises:
         RecordError: a file cannot be read.
@@ -253,6 +253,7 @@ def altered_origins(folder: Path, seals: SealCheck, attempts: Iterable[str]) -> 
             yield AlteredRecord(EVENTS, attempt_id, f"seals {seal.task_dir!r}, which is not an attempt folder")
             continue
         if not (place := folder / seal.task_dir).is_dir():
+            yield AlteredRecord(seal.task_dir, attempt_id, "is missing")
             continue
         data = content(place / FILES)
         sealed = data if data is not None and sha256_hex(data) == seal.files_sha256 else None

@@ -284,7 +284,7 @@ def _query(view: View, given: Mapping[str, Json]) -> Mapping[str, Json]:
     view.index.refresh()
     pending = view.index.pending()  # before the query: a run that is read meanwhile may be missing in the answer
     answer = view.explorer.ask(_sql(given)).as_json()
-    names = {"altered": view.index.altered(), "unsealed": view.index.unsealed()}
+    names = {"altered": view.index.altered(), "not_sealed": view.index.unsealed()}
     return {**answer, **{mark: bounded(runs, text=300) for mark, runs in names.items()}, "pending": pending}
 
 

@@ -121,7 +121,7 @@ class Entry:
             "state": self.state or "unknown",
             "problem": bounded(self.problem, text=500),
             "altered": bounded(self.altered, text=500),
-            "unsealed": self.unsealed,
+            "not_sealed": self.unsealed,
             "planned": self.planned,
             "cap": self.cap,
             "counts": None

@@ -39,12 +39,12 @@ function drawResult(answer, ask, change) {
       ". Their attempts have a text in the field altered; run `ab verify`.",
     );
   const unsealed =
-    answer.unsealed.length > 0 &&
+    answer.not_sealed.length > 0 &&
     h(
       "div",
       { class: "note", role: "alert" },
-      h("strong", {}, `NOT SEALED: ${plural(answer.unsealed.length, "run")}: `),
-      safe(cut(answer.unsealed.join(", "), 300)),
+      h("strong", {}, `NOT SEALED: ${plural(answer.not_sealed.length, "run")}: `),
+      safe(cut(answer.not_sealed.join(", "), 300)),
       ". Nothing shows whether their records were edited.",
     );
   const body = () => {

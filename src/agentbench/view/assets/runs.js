@@ -40,7 +40,7 @@ function runResult(run) {
   const counted = counts.passed + counts.not_passed;
   return [
     run.altered ? "ALTERED: " + safe(run.altered) : "",
-    run.unsealed ? "NOT SEALED: " + safe(run.unsealed) : "",
+    run.not_sealed ? "NOT SEALED: " + safe(run.not_sealed) : "",
     `${counts.passed} of ${counted} passed` + (counted ? ` (${Math.round((100 * counts.passed) / counted)}%)` : ""),
     counts.invalid ? `${counts.invalid} invalid` : "",
     counts.needs_review ? `${counts.needs_review} to review` : "",
@@ -175,7 +175,7 @@ function runsPage(query, still) {
         .forEach((run) => chosen.add(run.key));
     body.replaceChildren(...shown.slice(0, limit).map(row));
     const altered = shown.filter((run) => run.altered).length;
-    const unsealed = shown.filter((run) => run.unsealed).length;
+    const unsealed = shown.filter((run) => run.not_sealed).length;
     total.textContent =
       (altered ? `ALTERED: ${plural(altered, "run")}, see \`ab verify\`. ` : "") +
       (unsealed ? `NOT SEALED: ${plural(unsealed, "run")}. ` : "") +
