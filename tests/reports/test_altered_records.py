@@ -271,7 +271,7 @@ def test_attempt_whose_folder_was_removed_is_marked(tmp_path: Path) -> None:
     shutil.rmtree(run / "tasks")
     altered = {str(record) for record in open_run(run).altered}
     assert altered == {f"{row.task_dir} is missing" for row in open_run(run).rows}
-    assert ab("report", "summary", "--run", run).startswith("ALTERED: ")
+    assert ab("report", "summary", "--run", run).startswith("# ALTERED: ")
 
 
 def test_run_without_a_chain_is_not_sealed_but_not_altered(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -295,10 +295,12 @@ class TestLimits:
     def test_texts_with_too_many_lines_are_not_compared_for_renames(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As objects, lines need many times their bytes: an agent could use up the memory of the harness."""
         compared: list[int] = []
-        monkeypatch.setattr(
-            "agentbench.workspace.diff.extract.pair_similar",
-            lambda changes, lines: compared.append(sum(map(len, lines.values()))) or changes,
-        )
+
+        def pair(changes: object, lines: Mapping[object, Sequence[bytes]]) -> object:
+            compared.append(sum(map(len, lines.values())))
+            return changes
+
+        monkeypatch.setattr("agentbench.workspace.diff.extract.pair_similar", pair)
         after = MemoryTree({b"g": NUMBERS})
         extract(self.base, after, limits=ExtractLimits(patch_lines=61))
         assert compared == [61]
