@@ -27,7 +27,7 @@ def runs(tmp_path: Path) -> Path:
 
 def test_counts_follow_the_contract_rate(runs: Path) -> None:
     (entry,) = list_runs(runs)
-    assert (entry.attempts, entry.passed, entry.not_passed, entry.invalid) == (8, 1, 4, 3)
+    assert (entry.attempts, entry.passed, entry.not_passed, entry.not_counted, entry.invalid) == (8, 1, 4, 3, 4)
     assert entry.state == "finished"
     assert entry.bytes > 0
 
@@ -56,7 +56,7 @@ def test_unreadable_run_does_not_hide_the_others(runs: Path) -> None:
 
 def test_listing_as_text_and_json(runs: Path) -> None:
     text = CliRunner().invoke(command, ["ls", "--out", str(runs)]).output
-    assert "1 passed, 4 not passed, 3 invalid" in text
+    assert "1 passed, 4 not passed, 3 not counted" in text
     data = json.loads(CliRunner().invoke(command, ["ls", "--out", str(runs), "--json"]).output)
     assert [entry["name"] for entry in data["runs"]] == ["all-kinds"]
 

@@ -2,7 +2,8 @@
 
 EXPR       conditions separated by commas; every one that holds is reported
 condition  METRIC OP NUMBER, where OP is one of < <= > >= == !=
-METRIC     attempts, passed, failed, invalid, needs_review,
+METRIC     attempts, passed, failed (counted in the contract rate and not passed),
+           invalid, needs_review,
            cost (with that of superseded attempts),
            pass_rate (contract rate), acceptance_rate,
            or a reason such as TESTS_FAILED (number of attempts with that reason)
@@ -34,9 +35,13 @@ def _rate(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
+def _counted(records: Sequence[AttemptRecord]) -> list[AttemptRecord]:
+    """Return the attempts that count in the contract rate."""
+    return [record for record in records if record.invalid_cause in {None, InvalidCause.SAFETY}]
+
+
 def _contract(records: Sequence[AttemptRecord]) -> float | None:
-    excluded = {InvalidCause.HARNESS, InvalidCause.TASK, InvalidCause.OPERATOR}
-    counted = [record for record in records if record.invalid_cause not in excluded]
+    counted = _counted(records)
     return _rate(sum(record.result.passed for record in counted), len(counted))
 
 
@@ -48,7 +53,7 @@ def _acceptance(records: Sequence[AttemptRecord]) -> float | None:
 METRICS: dict[str, Callable[[Sequence[AttemptRecord]], float | None]] = {
     "attempts": len,
     "passed": lambda records: sum(record.result.passed for record in records),
-    "failed": lambda records: sum(not record.result.passed for record in records),
+    "failed": lambda records: sum(not record.result.passed for record in _counted(records)),
     "invalid": lambda records: sum(record.run_status is RunStatus.INVALID for record in records),
     "needs_review": lambda records: sum(record.needs_review for record in records),
     "cost": lambda records: sum(record.cost.total for record in records),

@@ -113,13 +113,12 @@ def _warn(message: str) -> None:
 
 
 def _counts(run: Path) -> Json:
-    from agentbench.core.reasons import InvalidCause
+    from agentbench.core.reasons import InvalidCause, RunStatus
     from agentbench.record.run_directory import RunDirectory
 
     directory = RunDirectory.open(run)
     every = list(directory.records())
     records = [record for record in every if record.final]
-    outside = sum(record.invalid_cause not in (None, InvalidCause.SAFETY) for record in records)
     return {
         "run": run.name,
         "run_id": directory.run_id,
@@ -128,7 +127,8 @@ def _counts(run: Path) -> Json:
         "variant": str(directory.meta.get("variant", "")),
         "attempts": len(records),
         "passed": sum(record.result.passed for record in records),
-        "invalid": outside,
+        "invalid": sum(record.run_status is RunStatus.INVALID for record in records),
+        "not_counted": sum(record.invalid_cause not in (None, InvalidCause.SAFETY) for record in records),
         "cost": round(sum(record.cost.total for record in every), 6),
         "cost_unit": records[0].cost.unit if records else None,
     }

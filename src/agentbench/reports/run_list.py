@@ -10,6 +10,7 @@ from typing import Literal
 
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import AgentBenchError
+from agentbench.core.reasons import RunStatus
 from agentbench.core.text import shell_quoted
 from agentbench.record.find_run import folders_with_runs, run_directories
 from agentbench.record.run_state import RunState, run_state
@@ -41,8 +42,10 @@ class RunEntry:
     passed: int
     not_passed: int
     """Attempts that count in the contract rate and did not pass."""
-    invalid: int
+    not_counted: int
     """Attempts outside the contract rate: harness errors, invalid tasks, operator."""
+    invalid: int
+    """Invalid attempts, also those that the agent made invalid by an unsafe act, which count as not passed."""
     needs_review: int
     """Flagged attempts without an adjudication."""
     bytes: int
@@ -77,7 +80,7 @@ def _cells(entry: RunEntry) -> tuple[str, ...]:
     limit = "at most " if entry.stops_early else ""
     planned = "" if entry.planned is None else f" of {limit}{entry.planned}"
     result = [f"{entry.passed} passed", f"{entry.not_passed} not passed"]
-    result += [f"{entry.invalid} invalid"] if entry.invalid else []
+    result += [f"{entry.not_counted} not counted"] if entry.not_counted else []
     result += [f"{entry.needs_review} to review"] if entry.needs_review else []
     text = plain(entry.problem, 80) if entry.problem else plain(f"{entry.warning} {', '.join(result)}".strip(), 200)
     return plain(entry.name, 160), entry.state, f"{entry.attempts}{planned}", text, f"{entry.bytes / 1e6:.1f} MB"
@@ -104,7 +107,7 @@ def run_entry(path: Path) -> RunEntry:
         waiting = to_review(run.rows, read_adjudications(path))
     except AgentBenchError as error:
         return RunEntry(
-            path.name, str(path), "", "", "", "", "", None, "unreadable", None, 0, 0, 0, 0, 0, _size(path), problem=error.message
+            path.name, str(path), "", "", "", "", "", None, "unreadable", None, 0, 0, 0, 0, 0, 0, _size(path), problem=error.message
         )  # fmt: skip
     rows, meta = run.rows, run.meta
     order, model, request = meta.get("order"), meta.get("model"), meta.get("request")
@@ -125,7 +128,8 @@ def run_entry(path: Path) -> RunEntry:
         attempts=len(rows),
         passed=sum(counted),
         not_passed=len(counted) - sum(counted),
-        invalid=len(rows) - len(counted),
+        not_counted=len(rows) - len(counted),
+        invalid=sum(row.status is RunStatus.INVALID for row in rows),
         needs_review=len(waiting),
         bytes=_size(path),
         stops_early=isinstance(request, Mapping) and request.get("stop_when") is not None,

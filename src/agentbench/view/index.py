@@ -60,7 +60,8 @@ class Counts:
     attempts: int = 0
     passed: int = 0
     not_passed: int = 0
-    invalid: int = 0
+    not_counted: int = 0
+    """Attempts outside the contract rate."""
     flagged: int = 0
     needs_review: int = 0
     """Flagged attempts without an adjudication."""
@@ -130,7 +131,7 @@ class Entry:
                 "attempts": counts.attempts,
                 "passed": counts.passed,
                 "not_passed": counts.not_passed,
-                "invalid": counts.invalid,
+                "not_counted": counts.not_counted,
                 "needs_review": counts.needs_review,
                 "spent": counts.spent,
                 "superseded_spent": counts.superseded_spent,
@@ -377,7 +378,7 @@ def count(
         attempts=len(rows),
         passed=sum(counted),
         not_passed=len(counted) - sum(counted),
-        invalid=len(rows) - len(counted),
+        not_counted=len(rows) - len(counted),
         flagged=sum(row.needs_review for row in rows),
         needs_review=len(to_review(rows, adjudications)),
         spent=superseded_spent + sum(cost for cost, _ in costs) if len(units) == 1 else 0.0,

@@ -12,7 +12,7 @@ function runMeter(run) {
   const parts = [
     ["pass", counts.passed, "passed"],
     ["fail", counts.not_passed, "not passed"],
-    ["invalid", counts.invalid, "invalid"],
+    ["invalid", counts.not_counted, "not counted"],
     ["running", run.running || 0, "running"],
   ].filter(([, n]) => n);
   const label = parts.map(([, n, words]) => `${n} ${words}`).join(", ") + ` of ${total}`;
@@ -42,7 +42,7 @@ function runResult(run) {
     run.altered ? "ALTERED: " + safe(run.altered) : "",
     run.not_sealed ? "NOT SEALED: " + safe(run.not_sealed) : "",
     `${counts.passed} of ${counted} passed` + (counted ? ` (${Math.round((100 * counts.passed) / counted)}%)` : ""),
-    counts.invalid ? `${counts.invalid} invalid` : "",
+    counts.not_counted ? `${counts.not_counted} not counted` : "",
     counts.needs_review ? `${counts.needs_review} to review` : "",
   ]
     .filter(Boolean)
