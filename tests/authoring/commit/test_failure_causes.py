@@ -18,7 +18,7 @@ from agentbench.authoring.commit.failure_causes import (
     skip_reasons,
     uses_clock,
 )
-from agentbench.authoring.commit.from_commit import CreatedTask, from_commit
+from agentbench.authoring.commit.from_commit import RUNS_AFTER_FLAKE, CreatedTask, from_commit
 from agentbench.authoring.commit.split import UnsuitableCommit
 from agentbench.authoring.commit.verification import FailureContext, verify
 from agentbench.contract.load import load_task
@@ -71,6 +71,9 @@ def test_unsteady_tests_are_deselected(repo: Path, lab: Lab, monkeypatch: pytest
 
 
 def test_flaky_tests_are_retried_with_a_fixed_hash_seed(repo: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with more runs: a test that passes every other time looks fixed in few of them."""
+    tried: list[int] = []
+
     def verify_with_seed(
         prepared: PreparedTask,
         used: Lab,
@@ -79,6 +82,7 @@ def test_flaky_tests_are_retried_with_a_fixed_hash_seed(repo: Path, lab: Lab, mo
         failure_context: FailureContext,
         notify: Callable[[str], None],
     ) -> Verification:
+        tried.append(repeats)
         if not prepared.task.task.environment.env:
             raise UnsuitableCommit("flaky", "tests give different outcomes")
         return verify(prepared, used, repeats=repeats, failure_context=failure_context, notify=notify)
@@ -88,6 +92,13 @@ def test_flaky_tests_are_retried_with_a_fixed_hash_seed(repo: Path, lab: Lab, mo
     created = create(repo, lab, {"tests/test_calc.py": HEAD + test})
     assert load_task(created.folder).task.environment.env == {"PYTHONHASHSEED": "0"}
     assert "PYTHONHASHSEED is fixed" in (created.folder / "notes.md").read_text()
+    assert tried == [2, RUNS_AFTER_FLAKE]
+
+
+def test_statement_of_a_person_may_be_as_short_as_a_subject_line(repo: Path, lab: Lab) -> None:
+    test = HEAD + "def test_odd():\n    assert half(3) == 1.5\n"
+    created = create(repo, lab, {"tests/test_calc.py": test}, statement="Halves of odd numbers are wrong.\n")
+    assert not [flag for flag in created.flags if "subject line" in flag]
 
 
 def test_flaky_tests_that_read_the_clock_are_timing_dependent(repo: Path, lab: Lab) -> None:
