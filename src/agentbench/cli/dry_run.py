@@ -108,6 +108,7 @@ class Estimate:
         if self.earlier and self.cost is None:
             basis = f"earlier attempts have no costs in {self.unit}"
         cost = "unknown" if self.cost is None else f"{self.cost:.4g} {self.unit}"
+        over = ": attempts will remain" if self.cost is not None and self.cost > self.cost_cap else ""
         time = "unknown" if self.seconds is None else _duration(self.seconds)
         effect = f"no effect is detectable with {plural(self.tasks, 'task')}"
         if self.detectable is not None:
@@ -116,7 +117,7 @@ class Estimate:
         return "\n".join(
             (
                 f"{plural(self.attempts, 'attempt')}: {' × '.join(factors)}",
-                f"  expected cost              {cost} ({basis}), maximum {self.cost_cap:g} {self.unit}",
+                f"  expected cost              {cost} ({basis}), maximum {self.cost_cap:g} {self.unit}{over}",
                 f"  expected time              {time} with {plural(self.workers, 'worker')}",
                 f"  minimum detectable effect  {effect} ({self.assumptions})",
                 *(self.stopping.lines() if self.stopping else ()),

@@ -14,9 +14,12 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from agentbench.contract.problem import did_you_mean
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
+from agentbench.core.problems import Problems
 from agentbench.core.reasons import InvalidCause, Reason, RunStatus
 from agentbench.record.schema import AttemptRecord
 
@@ -86,20 +89,23 @@ def parse(text: str) -> tuple[Condition, ...]:
     Raises:
         InputError: it is invalid.
     """
-    conditions = []
-    for part in text.split(","):
-        match = _CONDITION.fullmatch(part)
-        if match is None:
-            msg = f"--fail-on: invalid condition '{part.strip()}'; expected for example pass_rate<0.8 or TESTS_FAILED>0"
-            raise InputError(msg)
-        metric, op, number = match.groups()
-        if metric not in METRICS and metric not in {reason.value for reason in Reason}:
-            msg = (
-                f"--fail-on: unknown metric '{metric}'; expected {', '.join(METRICS)} or a reason such as TESTS_FAILED"
-            )
-            raise InputError(msg)
-        conditions.append(Condition(metric, op, float(number)))
-    return tuple(conditions)
+    problems = Problems()
+    parsed = [problems.collect(partial(_parse_condition, part.strip())) for part in text.split(",")]
+    problems.raise_all()
+    return tuple(condition for condition in parsed if condition is not None)
+
+
+def _parse_condition(text: str) -> Condition:
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        msg = f"--fail-on: invalid condition '{text}'; expected for example pass_rate<0.8 or TESTS_FAILED>0"
+        raise InputError(msg)
+    metric, op, number = match.groups()
+    known = [*METRICS, *(reason.value for reason in Reason)]
+    if metric not in known:
+        hint = did_you_mean(metric, known) or f"; expected {', '.join(METRICS)} or a reason such as TESTS_FAILED"
+        raise InputError(f"--fail-on: unknown metric '{metric}'{hint}")
+    return Condition(metric, op, float(number))
 
 
 def conditions_met(conditions: Sequence[Condition], records: Sequence[AttemptRecord]) -> list[str]:

@@ -94,7 +94,7 @@ def _headline(text: str) -> str:
 def _attempts(finals: Sequence[AttemptRecord]) -> list[str]:
     failed = not_passed(finals)
     if not failed:
-        return ["", f"All {plural(len(finals), 'attempt')} passed."]
+        return ["", "The attempt passed." if len(finals) == 1 else f"All {len(finals)} attempts passed."]
     rows = [(code(record.task_id), code(record.variant, 60), code(headline(record), MAX_WHY)) for record in failed]
     more = [f"… and {len(failed) - MAX_ROWS} more"] if len(failed) > MAX_ROWS else []
     table = markdown_table(("task", "method", "verdict"), rows[:MAX_ROWS])

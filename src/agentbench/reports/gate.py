@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agentbench.contract.problem import in_order
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.yaml_document import read_document
 from agentbench.core.canonical import Json
@@ -100,7 +101,7 @@ def read_gate(path: Path) -> GateFile:
     validated = validate_document(document, GateFile)
     gate = validated.model
     if validated.problems or gate is None:
-        problems = tuple(map(str, validated.problems))
+        problems = tuple(map(str, in_order(validated.problems)))
         raise ContractError(f"{path} is not a valid gate file", problems=problems, remedy=f"example: {EXAMPLE}")
     conditions = (gate.max_drop, gate.non_inferiority, gate.max_cost_ratio)
     if all(condition is None for condition in conditions) and not gate.no_new_safety:
