@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentbench.contract.load import load_task
 from agentbench.core.errors import ContractError, InputError
 from agentbench.execution import predictions as grading
 from agentbench.execution.predictions import (
     Prediction,
+    prediction_rows,
     read_patch,
     read_predictions,
     refuse_repeats,
@@ -280,3 +282,10 @@ def test_extension_in_a_binary_patch_passes_but_needs_review(ab: Ab, tmp_path: P
     shown = ab("show", done.json["run_dir"]).stdout
     assert "compiled code, which a diff does not show: table.dat" in shown
     assert "compiled_file  table.dat" in shown
+
+
+def test_unknown_tasks_are_named_with_their_places(tmp_path: Path) -> None:
+    task = load_task(make_task(tmp_path / "tasks/median", task_id="median"))
+    predictions = read_predictions(written(tmp_path, f"{line('median')}\n{line('medium')}\n"))
+    with pytest.raises(InputError, match=r"unknown tasks: medium at .*preds.jsonl:2 \(did you mean `median`\?\)"):
+        prediction_rows([task], predictions)

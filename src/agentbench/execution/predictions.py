@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agentbench.contract.load import LoadedTask
-from agentbench.contract.problem import nearest
+from agentbench.contract.problem import did_you_mean, nearest
 from agentbench.core.command import MIB
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
@@ -254,10 +254,13 @@ def prediction_rows(
         InputError: a prediction for an unknown task, or for one without a repository.
     """
     tasks_by_id: Mapping[str, LoadedTask] = {task.id: task for task in tasks}
-    predicted = {prediction.task_id for prediction in predictions}
+    places = {prediction.task_id: prediction.place for prediction in reversed(predictions)}
+    predicted = places.keys()
     unknown = sorted(predicted - tasks_by_id.keys())
     if unknown:
-        msg = f"predictions for unknown tasks: {', '.join(unknown[:10])}" + (" …" if unknown[10:] else "")
+        at = {task_id: f" at {places[task_id]}" if places[task_id] else "" for task_id in unknown[:10]}
+        listed = ", ".join(f"{task_id}{place}{did_you_mean(task_id, tasks_by_id)}" for task_id, place in at.items())
+        msg = f"predictions for unknown tasks: {listed}" + (" …" if unknown[10:] else "")
         raise InputError(
             msg, remedy=f"give their tasks with --task; given tasks: {', '.join(sorted(tasks_by_id)[:20])}"
         )
