@@ -27,6 +27,7 @@ from agentbench.record.recompute import limits_from
 from agentbench.trace.chain import Event
 from agentbench.trace.events import (
     Briefing,
+    Intervention,
     LlmRequest,
     MonitorAlert,
     OperatorDecision,
@@ -124,16 +125,21 @@ def _ledger_caps(planned: Planned, caps: Mapping[str, float], unit: str) -> Ledg
     )
 
 
-def effect_of(events: Sequence[Event], planned: Planned, caps: Mapping[str, float], unit: str) -> Outcome:
-    """Return where the caps would have stopped the attempt. `unit` is that of its cost."""
+def effect_of(
+    events: Sequence[Event], planned: Planned, caps: Mapping[str, float], unit: str, active_sec: float = 0.0
+) -> Outcome:
+    """Return where the caps would have stopped the attempt.
+
+    `unit` is that of its cost, and `active_sec` its recorded active time, 0 if unknown.
+    """
     limits = assumed_limits(planned, caps)
     ledger = _ledger_caps(planned, caps, unit)
     walk = _Walk(limits, ledger, rates_from(planned).execution, breakers=planned.guard is not None)
-    for position, event in enumerate(events):
+    for position, (event, active) in enumerate(zip(events, active_times(events, active_sec), strict=True)):
         payload = event.payload
         if isinstance(payload, Termination):
             return _at_the_end(walk, payload, events, caps)
-        reached = walk.reached(event)
+        reached = walk.reached(event, active)
         if reached is not None:
             now, final = walk.repository, _final_state(events)
             return Outcome(
@@ -148,6 +154,34 @@ def effect_of(events: Sequence[Event], planned: Planned, caps: Mapping[str, floa
             )
         walk.observe(event)
     return Outcome()
+
+
+def active_times(events: Sequence[Event], at_end: float = 0.0) -> list[int]:
+    """Return the active microseconds of the session at each event: without waiting for an operator or an unavailable model.
+
+    Tool calls log the clock of the session. Between them time passes as the events say, up to what the next call logs.
+    `at_end` is the recorded time at the end in seconds, 0 if unknown.
+    """
+    times: list[int] = []
+    now = last = 0
+    counting = False
+    for event in events:
+        payload = event.payload
+        if counting:
+            now += event.t - last
+        last = event.t
+        if isinstance(payload, Briefing | OperatorDecision):
+            counting = True
+        elif isinstance(payload, Intervention) and payload.action == "pause":
+            counting = False
+        elif isinstance(payload, ToolCallStarted):
+            now = payload.elapsed_us or now  # old logs have no clock
+        elif isinstance(payload, Termination):
+            now = round(at_end * MICRO) or now
+        times.append(now)
+    for index in range(len(times) - 1, 0, -1):
+        times[index - 1] = min(times[index - 1], times[index])
+    return times
 
 
 def _at_the_end(walk: _Walk, ended: Termination, events: Sequence[Event], caps: Mapping[str, float]) -> Outcome:
@@ -191,8 +225,7 @@ class _Walk:
         self._ledger = ledger
         self._price = price
         self._engine = RuleEngine(limits)
-        self._began: int | None = None
-        self._waited_us = 0
+        self._began = False
         self._call: tuple[ToolCallStarted, int] | None = None
         self._calls = 0
 
@@ -202,14 +235,12 @@ class _Walk:
 
     def observe(self, event: Event) -> None:
         payload = event.payload
-        if isinstance(payload, Briefing) and self._began is None:
-            self._began = event.t
+        if isinstance(payload, Briefing):
+            self._began = True
         elif isinstance(payload, ToolCallStarted):
             self._call, self._calls = (payload, event.t), self._calls + 1
         elif isinstance(payload, ToolCallFinished):
             self._call = None
-        elif isinstance(payload, OperatorDecision):
-            self._waited_us += payload.waited_us
         self.repository.update(payload)
         self._engine.observe(event.seq, payload)
 
@@ -220,13 +251,12 @@ class _Walk:
             return ReachedCap(stop.code, stop.detail)
         return reached_cap(self._engine.spent, self._limits.budget, cost_cap=self._ledger.cost)
 
-    def reached(self, event: Event) -> ReachedCap | None:
-        """Return why the session would have ended before this event, or None."""
-        if self._began is None:
+    def reached(self, event: Event, active: int) -> ReachedCap | None:
+        """Return why the session would have ended before this event, or None. `active` is its active time at the event."""
+        if not self._began:
             return None
-        elapsed = event.t - self._began - self._waited_us
-        if self._limits.wall_us is not None and elapsed >= self._limits.wall_us:
-            why = f"{elapsed / MICRO:.4g} of {self._limits.wall_us / MICRO:g} s used"
+        if self._limits.wall_us is not None and active >= self._limits.wall_us:
+            why = f"{active / MICRO:.4g} of {self._limits.wall_us / MICRO:g} s used"
             return ReachedCap(TerminationCode.WALL_CAP, why)
         if self._call is not None:
             return self._refusal(event) if isinstance(event.payload, LlmRequest) else None

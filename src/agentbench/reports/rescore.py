@@ -127,7 +127,7 @@ def _attempt(record: AttemptRecord, folder: Path, assumption: Assumption) -> Res
         return _result(record, decide(collect_facts(events), terms))
     terms = replace(terms, caps=_merged(terms.caps, assumption.caps))
     try:
-        effect = effect_of(events, planned, assumption.caps, record.cost.unit)
+        effect = effect_of(events, planned, assumption.caps, record.cost.unit, record.usage.wall_sec)
     except ValueError as error:
         raise InputError(f"cannot rescore {record.task_id}, repeat {record.repeat}: {error}") from error
     if effect.unknown:
