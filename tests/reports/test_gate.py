@@ -8,6 +8,8 @@ from click.testing import CliRunner, Result
 
 from agentbench.cli.report import command
 from agentbench.core.errors import ContractError, InputError
+from agentbench.core.reasons import TerminationCode
+from agentbench.record.schema import Cost, PhaseCosts, TerminationRecord
 from agentbench.reports.gate import read_gate
 from tests.reports.runs import record, results_csv, run_dir
 
@@ -256,6 +258,32 @@ def test_costs_leave_out_tasks_that_the_comparison_leaves_out(tmp_path: Path) ->
     b = run_dir(tmp_path / "b", [record(f"t{n}", cost={"total": 2.0}) for n in range(2)])
     assert "per attempt at the compared tasks: A 1, B 2" in paired(a, b).output
     assert paired(a, b, "--gate", gate(tmp_path, "max_cost_ratio: 1.5")).exit_code == 1
+
+
+@pytest.mark.req("A-03", "A-07a")
+def test_attempts_that_never_started_do_not_lower_the_cost(tmp_path: Path) -> None:
+    def phases(**costs: float) -> Cost:
+        split = {"setup": 0.0, "agent": 0.0, "review": 0.0, "acceptance": 0.0, "judge": 0.0, "storage": 0.0, **costs}
+        return Cost(total=sum(split.values()), method_id="prices", phases=PhaseCosts(**split))
+
+    free = {
+        "cost": phases(),
+        "termination": TerminationRecord(code=TerminationCode.TOTAL_BUDGET, rationale="not started"),
+    }
+    full = [record(f"t{n}", repeat=k, cost=phases(agent=1.0, setup=0.1)) for n in range(4) for k in (1, 2)]
+    setup_only = {"cost": phases(setup=0.1)}
+    half = [
+        *(record(f"t{n}", cost=phases(agent=1.0, setup=0.1)) for n in range(4)),
+        *(record(f"t{n}", "operator", 2, **free) for n in range(2)),
+        *(record(f"t{n}", "task", 2, **setup_only) for n in range(2, 4)),
+    ]
+    a, b = run_dir(tmp_path / "a", half), run_dir(tmp_path / "b", full)
+    result = paired(a, b, "--gate", gate(tmp_path, "max_cost_ratio: 1.5"))
+    assert "an attempt of B costs 1.00 times as much (A 1, B 1 usd without setup and grading)" in result.output
+    assert json.loads(paired(a, b, "--json").output)["cost_per_attempt"] == {"a": 1.1, "b": 1.1}
+    file = results_csv(tmp_path / "x.csv", "t0,x,1,pass,3\nt0,x,2,invalid:operator,0\nt0,y,1,pass,3\nt0,y,2,pass,3\n")
+    csv_costs = json.loads(paired(f"{file}#x", f"{file}#y", "--json").output)["cost_per_attempt"]
+    assert csv_costs == {"a": 3.0, "b": 3.0}
 
 
 @pytest.mark.req("A-04")

@@ -12,6 +12,7 @@ from agentbench.core.dataclass import dataclass
 from agentbench.reports.escape import plain
 from agentbench.reports.number_format import plural, total
 from agentbench.reports.sources import Side
+from agentbench.statistics.trials import Rate
 
 _BASES = (("setup", "acceptance"), ("setup",), ())
 """Phases that are left out, in order of preference."""
@@ -74,11 +75,12 @@ def cost_problem(sides: Sequence[tuple[str, Side]], of_csv: str = "") -> str:
 
 
 def _costs(side: Side, left_out: Sequence[str]) -> Iterable[tuple[str, float | None]]:
-    if not left_out:
-        return [(trial.task, trial.cost) for trial in side.trials]
+    """Return task and cost of every attempt that started. Others cost nothing, or only their setup."""
     if side.run is None:  # a CSV file does not state phases
-        return []
-    return [(row.task, row.cost.without(left_out)) for row in side.run.rows]
+        started = (trial for trial in side.trials if trial.value(Rate.CONTRACT) is not None or trial.cost != 0)
+        return [] if left_out else [(trial.task, trial.cost) for trial in started]
+    rows = [row for row in side.run.rows if row.started]
+    return [(row.task, row.cost.without(left_out) if left_out else row.cost.known_total) for row in rows]
 
 
 def _mean(costs: Sequence[float | None]) -> float | None:

@@ -85,6 +85,16 @@ class Row(NamedTuple):
         return is_safe(self.gates[3], self.cause)
 
     @property
+    def started(self) -> bool:
+        """Whether the agent did something. False for an invalid attempt without use, and without cost but that of its setup."""
+        if self.status != "invalid" or self.cause == "safety" or self.cost.known_total is None:
+            return True
+        use, phases = self.usage, self.cost.phases
+        return bool(
+            use.wall_sec or use.tool_calls or use.model_requests or (phases[_AGENT] if phases else self.cost.total)
+        )
+
+    @property
     def checks_decided(self) -> bool:
         """False if the status of the attempt does not come from its checks, as in results imported from other tools."""
         return self.gates[2] != "error" or self.status not in ("success", "failure")
@@ -127,6 +137,7 @@ class Cost(NamedTuple):
 
 
 PHASES = ("setup", "agent", "review", "acceptance", "judge", "storage")
+_AGENT = PHASES.index("agent")
 OVERRUN = "budget.overrun"
 """Tag of an attempt that cost more than its cap."""
 
