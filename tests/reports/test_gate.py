@@ -260,12 +260,14 @@ def test_costs_leave_out_tasks_that_the_comparison_leaves_out(tmp_path: Path) ->
     assert paired(a, b, "--gate", gate(tmp_path, "max_cost_ratio: 1.5")).exit_code == 1
 
 
+def phases(**costs: float) -> Cost:
+    split = {"setup": 0.0, "agent": 0.0, "review": 0.0, "acceptance": 0.0, "judge": 0.0, "storage": 0.0, **costs}
+    human, judge = split["review"], split["judge"]
+    return Cost(total=sum(split.values()), human=human, judge=judge, method_id="prices", phases=PhaseCosts(**split))
+
+
 @pytest.mark.req("A-03", "A-07a")
 def test_attempts_that_never_started_do_not_lower_the_cost(tmp_path: Path) -> None:
-    def phases(**costs: float) -> Cost:
-        split = {"setup": 0.0, "agent": 0.0, "review": 0.0, "acceptance": 0.0, "judge": 0.0, "storage": 0.0, **costs}
-        return Cost(total=sum(split.values()), method_id="prices", phases=PhaseCosts(**split))
-
     free = {
         "cost": phases(),
         "termination": TerminationRecord(code=TerminationCode.TOTAL_BUDGET, rationale="not started"),
@@ -284,6 +286,25 @@ def test_attempts_that_never_started_do_not_lower_the_cost(tmp_path: Path) -> No
     file = results_csv(tmp_path / "x.csv", "t0,x,1,pass,3\nt0,x,2,invalid:operator,0\nt0,y,1,pass,3\nt0,y,2,pass,3\n")
     csv_costs = json.loads(paired(f"{file}#x", f"{file}#y", "--json").output)["cost_per_attempt"]
     assert csv_costs == {"a": 3.0, "b": 3.0}
+
+
+@pytest.mark.req("A-03", "A-04")
+@pytest.mark.parametrize("split", [True, False])
+def test_judging_and_reviewing_are_not_costs_of_the_agent(tmp_path: Path, *, split: bool) -> None:
+    def priced(folder: str, **more: float) -> Path:
+        cost = phases(agent=1.0, acceptance=0.5, **more)
+        cost = cost if split else cost.model_copy(update={"phases": None})
+        return run_dir(tmp_path / folder, [record(f"t{n}", cost=cost) for n in range(4)])
+
+    plain, judged = priced("a"), priced("b", judge=3.0, review=2.0)
+    result = paired(plain, judged, "--gate", gate(tmp_path, "max_cost_ratio: 1.1"))
+    assert result.exit_code == 0, result.output
+    basis = "(A 1, B 1 usd without setup, grading, judging and reviewing)"
+    assert (basis if split else "(A 1.5, B 1.5 usd without judging and reviewing)") in result.output
+    line = "Total cost: A 6, B 26 `usd`; per attempt at the compared tasks without judging and reviewing: A 1.5, B 1.5."
+    assert line in result.output
+    judged_only = paired(plain, priced("c", judge=3.0), "--gate", gate(tmp_path, "max_cost_ratio: 1.1")).output
+    assert ("without setup, grading and judging)" if split else "usd without judging)") in judged_only
 
 
 @pytest.mark.req("A-04")

@@ -14,9 +14,10 @@ from agentbench.reports.number_format import plural, total
 from agentbench.reports.sources import Side
 from agentbench.statistics.trials import Rate
 
-_BASES = (("setup", "acceptance"), ("setup",), ())
-"""Phases that are left out, in order of preference."""
-_NAMES = {"setup": "setup", "acceptance": "grading"}
+PREFERRED = (("setup", "acceptance", "judge", "review"), ("setup", "judge", "review"), ("judge", "review"), ())
+"""Phases that are left out, in order of preference. Only results that do not state any count in full."""
+WITH_SETUP_AND_GRADING = PREFERRED[2:]
+_NAMES = {"setup": "setup", "acceptance": "grading", "judge": "judging", "review": "reviewing"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +25,33 @@ class AttemptCosts:
     costs: tuple[float | None, ...]
     """One per method; None if a cost is unknown."""
     basis: str
-    """`without setup and grading`; empty for the total cost."""
+    """`without setup and grading`, and judging and reviewing if they cost something; empty for the total cost."""
 
 
-def attempt_costs(sides: Sequence[Side], tasks: Sequence[str]) -> AttemptCosts:
+def attempt_costs(
+    sides: Sequence[Side], tasks: Sequence[str], bases: Sequence[Sequence[str]] = PREFERRED
+) -> AttemptCosts:
     """Return the mean over these tasks of each task's mean cost, all on the same basis.
 
     Grading counts if an attempt would cost nothing without it, and the total if results do not state their phases.
     """
     costs: tuple[float | None, ...] = ()
-    for left_out in _BASES:
-        costs = tuple(mean_cost(side, tasks, left_out) for side in sides)
+    for left_out in bases:
+        costs = tuple(_mean_cost(side, tasks, left_out) for side in sides)
         known = [cost for cost in costs if cost is not None]
         if len(known) == len(costs) and (all(known) or "acceptance" not in left_out):
-            return AttemptCosts(costs, f"without {' and '.join(map(_NAMES.__getitem__, left_out))}" if left_out else "")
+            return AttemptCosts(costs, _basis(sides, left_out))
     return AttemptCosts(costs, "")
 
 
-def mean_cost(side: Side, tasks: Iterable[str], left_out: Sequence[str] = ()) -> float | None:
+def _basis(sides: Sequence[Side], left_out: Sequence[str]) -> str:
+    rows = [row for side in sides if side.run for row in side.run.rows]
+    free = {"judge": not any(row.cost.judge for row in rows), "review": not any(row.cost.human for row in rows)}
+    names = [_NAMES[phase] for phase in left_out if not free.get(phase)]
+    return f"without {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}" if names else ""
+
+
+def _mean_cost(side: Side, tasks: Iterable[str], left_out: Sequence[str]) -> float | None:
     """Return the mean over tasks of each task's mean cost without some phases; None if a cost is unknown."""
     by_task: dict[str, list[float | None]] = {}
     for task, cost in _costs(side, left_out):

@@ -41,7 +41,7 @@ def as_json(report: PairedReport) -> dict[str, Json]:
             "unknown_conditions": list(report.unknown_conditions),
         },
         "cost_unit": units[0] if len(units) == 1 else None,
-        "cost_per_attempt": {"a": finite(per_attempt[0]), "b": finite(per_attempt[1])} if per_attempt else None,
+        "cost_per_attempt": dict(zip("ab", map(finite, per_attempt.costs), strict=True)) if per_attempt else None,
         "rate": comparison.rate,
         "comparisons": {each.rate: comparison_json(each) for each in (comparison, report.other) if each is not None},
         **({"stopping": stopping_json(report.stopped)} if report.stopped else {}),

@@ -181,5 +181,7 @@ def _cost_line(report: PairedReport) -> list[str]:
     unit = f" {code(units[0], 40)}" if units else ""
     line = f"Total cost: A {amount(a)}, B {amount(b)}{unit}"
     if per_attempt:
-        line += f"; per attempt at the compared tasks: A {amount(per_attempt[0])}, B {amount(per_attempt[1])}"
+        mean_a, mean_b = (amount(cost or 0.0) for cost in per_attempt.costs)
+        basis = f" {per_attempt.basis}" if per_attempt.basis else ""
+        line += f"; per attempt at the compared tasks{basis}: A {mean_a}, B {mean_b}"
     return [line + "."]

@@ -130,9 +130,12 @@ class Cost(NamedTuple):
         return self.total if is_known(self.method_id, self.total) else None
 
     def without(self, left_out: Sequence[str]) -> float | None:
-        """Return the cost of the other phases; None in records that did not split it."""
+        """Return the cost of the other phases; None if it is unknown or not split by these phases."""
         if self.phases is None:
-            return None
+            components = {"judge": self.judge, "review": self.human}
+            if self.known_total is None or not components.keys() >= set(left_out):
+                return None
+            return max(self.total - total([components[phase] for phase in left_out]), 0.0)
         return total([cost for phase, cost in zip(PHASES, self.phases, strict=True) if phase not in left_out])
 
 
