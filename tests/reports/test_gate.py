@@ -342,3 +342,40 @@ def test_invalid_design_is_rejected() -> None:
         options = {"--tasks": "20", "--rate-a": "0.4", "--rate-b": "0.5", bad[0]: bad[1]}
         result = CliRunner().invoke(command, ["power", *(word for pair in options.items() for word in pair)])
         assert isinstance(result.exception, InputError) or result.exit_code == 2, bad
+
+
+@pytest.mark.req("A-03", "A-07a")
+def test_unit_of_csv_costs_is_read_and_compared(tmp_path: Path) -> None:
+    rows = [record(f"t{n}", variant="a", cost=Cost(total=1.0, unit="usd")) for n in range(4)]
+    run_a, rule = run_dir(tmp_path / "a", rows), gate(tmp_path, "max_cost_ratio: 1.5")
+
+    def csv(name: str, unit: str | None) -> Path:
+        head, cell = ("", "") if unit is None else (",cost_unit", f",{unit}")
+        lines = [f"task,method,repeat,outcome,cost{head}", *(f"t{n},{name},1,pass,1{cell}" for n in range(4))]
+        file = tmp_path / f"{name}.csv"
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return file
+
+    usd, tokens, unknown, other = csv("usd", "usd"), csv("tokens", "tokens"), csv("unknown", None), csv("empty", "")
+    for a, b in ((run_a, usd), (unknown, other)):
+        assert paired(a, b, "--gate", rule).exit_code == 0
+        assert "Total cost: A 4, B 4" in paired(a, b).output
+        assert "not comparable" not in compared(a, b)
+    assert "(A 1, B 1 usd)" in paired(run_a, usd, "--gate", rule).output
+    assert "(A 1, B 1)" in paired(unknown, other, "--gate", rule).output
+    for a, b, units in (
+        (run_a, tokens, "A usd, B tokens"),
+        (usd, tokens, "A usd, B tokens"),
+        (run_a, unknown, "A usd, B unknown unit"),
+        (unknown, usd, "A unknown unit, B usd"),
+    ):
+        result = paired(a, b, "--gate", rule)
+        assert result.exit_code == 2, result.output
+        assert f"the costs have different units: {units}" in result.output.splitlines()[0]
+        assert f"Total cost: not comparable; the costs have different units: {units}." in result.output
+        assert json.loads(paired(a, b, "--json").output)["cost_per_attempt"] is None
+        assert "There is no front: the costs have different units" in compared(a, b)
+
+
+def compared(*sides: Path) -> str:
+    return CliRunner().invoke(command, ["compare", *map(str, sides)]).output

@@ -65,16 +65,16 @@ def sum_costs(costs: Sequence[float | None]) -> float | None:
     return total(known_costs) if len(known_costs) == len(costs) else None
 
 
-def cost_units(side: Side, of_csv: str = "") -> set[str]:
-    """Return the units of the known costs of a side. CSV files do not state theirs."""
+def cost_units(side: Side) -> frozenset[str]:
+    """Return the units of the known costs of a side, with `UNKNOWN_UNIT` for those of a CSV file that does not state it."""
     if side.run is None:
-        return {of_csv} if of_csv and any(trial.cost is not None for trial in side.trials) else set()
-    return {row.cost.unit for row in side.run.rows if row.cost.known_total is not None}
+        return side.stated_units
+    return frozenset(row.cost.unit for row in side.run.rows if row.cost.known_total is not None)
 
 
-def cost_problem(sides: Sequence[tuple[str, Side]], of_csv: str = "") -> str:
+def cost_problem(sides: Sequence[tuple[str, Side]]) -> str:
     """Say why the costs of named sides cannot be compared: `A usd, B tokens`, or which are unknown. Empty if they can."""
-    units = {name: sorted(cost_units(side, of_csv)) for name, side in sides}
+    units = {name: sorted(cost_units(side)) for name, side in sides}
     if len({unit for of_side in units.values() for unit in of_side}) > 1:
         stated = (f"{name} {' and '.join(map(plain, of_side))}" for name, of_side in units.items() if of_side)
         return f"the costs have different units: {', '.join(stated)}"

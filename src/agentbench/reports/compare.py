@@ -30,7 +30,6 @@ from agentbench.statistics.trials import Rate, Trial
 
 MIN_METHODS = 2
 MAX_METHODS = 50
-CSV_UNIT = "unknown unit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ def compare_methods(
     trials = {
         name: [trial for trial in side.trials if trial.task in common] for side, name in zip(sides, names, strict=True)
     }
-    units = set[str]().union(*(cost_units(side, CSV_UNIT) for side in sides))
+    units = set[str]().union(*(cost_units(side) for side in sides))
     unit = units.pop() if len(units) == 1 else ""
     per_attempt = attempt_costs(sides, sorted(common)) if unit else AttemptCosts((None,) * len(sides), "")
     lines = [
@@ -150,9 +149,7 @@ def compare_methods(
         if len(known_costs) == len(lines)
         else (),
         unit=unit,
-        cost_problem=cost_problem(tuple(zip(names, sides, strict=True)), CSV_UNIT)
-        if len(known_costs) < len(lines)
-        else "",
+        cost_problem=cost_problem(tuple(zip(names, sides, strict=True))) if len(known_costs) < len(lines) else "",
         cost_basis=per_attempt.basis,
         strengths=tuple(bradley_terry(_wins(len(lines), duels))) if strengths else (),
         differences=differences,
@@ -209,7 +206,7 @@ def list_deviations(sides: Sequence[Side], names: Sequence[str]) -> tuple[str, .
 
 
 def _unit_text(side: Side) -> str:
-    return plain(", ".join(sorted(cost_units(side, CSV_UNIT))), 60)
+    return plain(", ".join(sorted(cost_units(side))), 60)
 
 
 def _duels(trials: Sequence[Sequence[Trial]], rate: Rate) -> tuple[Duel, ...]:

@@ -16,6 +16,9 @@ from agentbench.statistics.trials import Trial
 
 DEVIATIONS = "deviations"
 """Optional column with the protocol deviations of the run that a row comes from."""
+COST_UNIT = "cost_unit"
+"""Optional column with the unit of the column `cost`."""
+UNKNOWN_UNIT = "unknown unit"
 _SAFETY = "g4"
 """Optional column that says whether the agent was safe: `pass`, `fail`, or `error` and nothing if unknown."""
 _STATUS = "run_status"
@@ -78,6 +81,18 @@ def read_deviations(path: Path, method: str) -> tuple[str, ...]:
     """
     cells = dict.fromkeys(row.get(DEVIATIONS, "").strip() for _, row in _rows(path) if row["method"].strip() == method)
     return tuple(dict.fromkeys(text for cell in cells for text in cell.split(_SEPARATOR) if text))
+
+
+def read_cost_units(path: Path, method: str) -> frozenset[str]:
+    """Return the units of the costs of a method's rows, `UNKNOWN_UNIT` where a row does not state it.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    rows = (row for _, row in _rows(path) if row["method"].strip() == method)
+    return frozenset(
+        printable(row.get(COST_UNIT, "").strip())[:40] or UNKNOWN_UNIT for row in rows if row.get("cost", "").strip()
+    )
 
 
 def read_seal_marks(path: Path, method: str) -> SealMarks:

@@ -17,7 +17,7 @@ from agentbench.core.errors import ContractError, InputError
 from agentbench.reports.escape import plain
 from agentbench.reports.number_format import amount, plural, points, points_limit
 from agentbench.reports.paired import PairedReport, difference_interval
-from agentbench.reports.paired_costs import compared_costs, cost_units, no_common_cost
+from agentbench.reports.paired_costs import common_unit, compared_costs, no_common_cost
 from agentbench.statistics.comparability import join_names
 from agentbench.statistics.intervals import Interval
 from agentbench.statistics.noninferiority import Conclusion, non_inferior
@@ -202,7 +202,7 @@ def _max_cost_ratio(gate: GateFile, report: PairedReport) -> Condition | None:
     if a == 0:
         conclusion = Conclusion.HOLDS if b == 0 else Conclusion.UNDECIDED
         return Condition("max_cost_ratio", conclusion, f"an attempt of A costs 0, of B {b:.4g}")
-    amounts = (f"A {amount(a)}, B {amount(b)}", *map(plain, cost_units(report)), compared.basis)
+    amounts = (f"A {amount(a)}, B {amount(b)}", plain(common_unit(report)), compared.basis)
     in_words = " ".join(filter(None, amounts))
     why = f"an attempt of B costs {b / a:.2f} times as much ({in_words}), maximum {gate.max_cost_ratio:g}"
     return Condition("max_cost_ratio", Conclusion.HOLDS if b / a <= gate.max_cost_ratio else Conclusion.FAILS, why)

@@ -10,21 +10,23 @@ from agentbench.reports.attempt_costs import (
     AttemptCosts,
     attempt_costs,
     cost_problem,
+    cost_units,
     sum_costs,
 )
-from agentbench.reports.attempt_costs import cost_units as units_of
+from agentbench.reports.csv_results import UNKNOWN_UNIT
 from agentbench.reports.paired import PairedReport
 from agentbench.reports.sources import Side
 
 
 def cost_of(side: Side) -> float | None:
     """Return the total cost of a side; None if a cost is unknown or units are mixed."""
-    return None if len(units_of(side)) > 1 else sum_costs([trial.cost for trial in side.trials])
+    return None if len(cost_units(side)) > 1 else sum_costs([trial.cost for trial in side.trials])
 
 
-def cost_units(report: PairedReport) -> tuple[str, ...]:
-    """Return the units of the known costs of both sides."""
-    return tuple(sorted(units_of(report.a) | units_of(report.b)))
+def common_unit(report: PairedReport) -> str:
+    """Return the unit of the known costs of both sides; empty if it is unknown or they differ."""
+    units = _units(report)
+    return "".join(units - {UNKNOWN_UNIT}) if len(units) == 1 else ""
 
 
 def costs_per_attempt(report: PairedReport) -> AttemptCosts | None:
@@ -42,7 +44,7 @@ def compared_costs(report: PairedReport) -> AttemptCosts | None:
 
 
 def _comparable(report: PairedReport, bases: Sequence[Sequence[str]]) -> AttemptCosts | None:
-    if len(cost_units(report)) > 1:
+    if len(_units(report)) > 1:
         return None
     tasks = [pair.task for pair in report.comparison.pairing.pairs]
     costs = attempt_costs((report.a, report.b), tasks, bases)
@@ -52,3 +54,7 @@ def _comparable(report: PairedReport, bases: Sequence[Sequence[str]]) -> Attempt
 def no_common_cost(report: PairedReport) -> str:
     """Say why the costs of the two sides cannot be compared; empty if they can."""
     return cost_problem((("A", report.a), ("B", report.b)))
+
+
+def _units(report: PairedReport) -> frozenset[str]:
+    return cost_units(report.a) | cost_units(report.b)

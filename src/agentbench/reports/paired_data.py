@@ -10,7 +10,7 @@ from agentbench.reports.escape import Cell, csv_text
 from agentbench.reports.json_parts import interval_json, seals_json
 from agentbench.reports.number_format import finite
 from agentbench.reports.paired import PairedReport
-from agentbench.reports.paired_costs import cost_of, cost_units, costs_per_attempt
+from agentbench.reports.paired_costs import common_unit, cost_of, costs_per_attempt
 from agentbench.reports.paired_decision import decision
 from agentbench.reports.record_rows import Row
 from agentbench.reports.seal_marks import COLUMNS
@@ -22,7 +22,7 @@ from agentbench.statistics.paired import Comparison, PairedTask
 
 def as_json(report: PairedReport) -> dict[str, Json]:
     comparability, comparison = report.comparability, report.comparison
-    units, per_attempt = cost_units(report), costs_per_attempt(report)
+    unit, per_attempt = common_unit(report), costs_per_attempt(report)
     return {
         "decision": decision(report),
         "better": report.better,
@@ -40,7 +40,7 @@ def as_json(report: PairedReport) -> dict[str, Json]:
             "unknown": comparability.unknown,
             "unknown_conditions": list(report.unknown_conditions),
         },
-        "cost_unit": units[0] if len(units) == 1 else None,
+        "cost_unit": unit or None,
         "cost_per_attempt": dict(zip("ab", map(finite, per_attempt.costs), strict=True)) if per_attempt else None,
         "rate": comparison.rate,
         "comparisons": {each.rate: comparison_json(each) for each in (comparison, report.other) if each is not None},

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from agentbench.reports.escape import code, link, markdown_table, plain
 from agentbench.reports.number_format import amount, percent, plural, point_interval, points, probability
 from agentbench.reports.paired import PairedReport
-from agentbench.reports.paired_costs import cost_of, cost_units, costs_per_attempt, no_common_cost
+from agentbench.reports.paired_costs import common_unit, cost_of, costs_per_attempt, no_common_cost
 from agentbench.reports.paired_decision import decision
 from agentbench.reports.record_rows import Row
 from agentbench.reports.sequential_text import stopping_lines
@@ -171,15 +171,14 @@ def _has_undecided(side: Side) -> bool:
 
 
 def _cost_line(report: PairedReport) -> list[str]:
-    units, per_attempt = cost_units(report), costs_per_attempt(report)
+    unit, per_attempt = common_unit(report), costs_per_attempt(report)
     a, b = (cost_of(side) for side in (report.a, report.b))
     if problem := no_common_cost(report):
         known = any(trial.cost is not None for side in (report.a, report.b) for trial in side.trials)
         return [f"Total cost: not comparable; {problem}."] if known else []
     if a is None or b is None:
         return []
-    unit = f" {code(units[0], 40)}" if units else ""
-    line = f"Total cost: A {amount(a)}, B {amount(b)}{unit}"
+    line = f"Total cost: A {amount(a)}, B {amount(b)}" + (f" {code(unit, 40)}" if unit else "")
     if per_attempt:
         mean_a, mean_b = (amount(cost or 0.0) for cost in per_attempt.costs)
         basis = f" {per_attempt.basis}" if per_attempt.basis else ""

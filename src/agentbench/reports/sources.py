@@ -19,7 +19,7 @@ from agentbench.record.run_directory import RunDirectory
 from agentbench.record.run_state import IMPORTED_ID, RunState, run_state
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord
 from agentbench.record.seals import AlteredRecord, SealCheck, altered_evidence, altered_origins
-from agentbench.reports.csv_results import read_deviations, read_results, read_seal_marks
+from agentbench.reports.csv_results import read_cost_units, read_deviations, read_results, read_seal_marks
 from agentbench.reports.missing_results import MissingResults, listed_state, missing_results
 from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows, unsealed_attempts
 from agentbench.reports.seal_marks import ALTERED, IMPORTED, NO_SEAL, SealMarks
@@ -208,6 +208,8 @@ class Side:
     """Protocol deviations that a CSV file states. Those of a run are read from its evidence."""
     stated_marks: SealMarks = SealMarks()
     """What a CSV file says of the seals. Records of a run are compared with them."""
+    stated_units: frozenset[str] = frozenset()
+    """The units of the costs of a CSV file. Records of a run have their own."""
 
     @property
     def seal_marks(self) -> SealMarks:
@@ -424,8 +426,15 @@ def _csv_side(path: Path, method: str) -> Side:
         raise InputError(msg, remedy=f"select one with {path}{SELECT}METHOD")
     trials = methods[chosen]
     identities = tuple(Identity(task=trial.task, repeat=trial.repeat) for trial in trials)
-    deviations, marks = read_deviations(path, chosen), read_seal_marks(path, chosen)
-    return Side(chosen, str(path), trials, identities, deviations=deviations, stated_marks=marks)
+    return Side(
+        chosen,
+        str(path),
+        trials,
+        identities,
+        deviations=read_deviations(path, chosen),
+        stated_marks=read_seal_marks(path, chosen),
+        stated_units=read_cost_units(path, chosen),
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
