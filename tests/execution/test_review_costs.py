@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from agentbench.execution.operator import pending_questions
+from agentbench.reports.card import run_card
+from agentbench.reports.sources import open_run
+from agentbench.reports.summary import summarise
 from tests.execution.conftest import Ab, Ran
 from tests.execution.tasks import ASKS, make_suite, make_task
 
@@ -40,13 +43,17 @@ def test_reviews_are_priced_in_reports_and_labelled(ab: Ab, tmp_path: Path) -> N
     (cost,) = summary["cost"]
     assert cost["human"] == cost["reviews"] == cost["phases"]["review"] == pytest.approx(30)
     assert cost["total"] == pytest.approx(recorded["total"] + 30)
+    assert cost["spent"] == pytest.approx(recorded["total"]), "as in --fail-on cost and ab query"
     assert sum(cost["phases"].values()) == pytest.approx(cost["total"])
     groups = {(group["dimension"], group["value"], group["outcome"]): group for group in summary["distributions"]}
     assert set(groups) == {("all", "all", "passed"), ("kind", "bugfix", "passed")}
     for group in groups.values():
         assert group["cost"] == pytest.approx([recorded["total"]] * 3), "distributions use the recorded cost"
     text = ab("report", "summary", "--run", run).stdout
-    assert "Human cost includes 30 `usd` for reviews after the attempts." in text
+    assert f"Spent: {recorded['total']:.4g} `usd`." in text
+    assert "Reviews: 30 `usd`, part of human cost and total, but not of what was spent." in text
+    card = run_card(summarise(open_run(ab.cwd / run)))
+    assert f"cost         {recorded['total']:.4g} usd\nreviews      30 usd\n" in card
     assert "| cost by phase | setup | agent | review | acceptance | judge | storage | total |" in text
     assert "15 minutes by 1 reviewer, 30 usd" in ab("show", run).stdout
     (row,) = csv.DictReader(io.StringIO(ab("report", "summary", "--run", run, "--format", "csv").stdout))

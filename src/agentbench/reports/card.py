@@ -57,7 +57,7 @@ REVIEW_EVENTS = frozenset(
 
 def _spent(costs: Spending) -> str:
     superseded = f" + {amount(costs.superseded)} by superseded attempts" if costs.superseded else ""
-    return f"{amount(costs.total)} {costs.unit}{superseded}"
+    return f"{amount(costs.attempts)} {costs.unit}{superseded}"
 
 
 def run_card(summary: Summary) -> str:
@@ -81,6 +81,7 @@ def run_card(summary: Summary) -> str:
         ("invalid", f"{counted(rates.invalid_fraction)} attempts{invalid}"),
         ("superseded", plural(run.superseded, "earlier attempt") if run.superseded else ""),
         ("cost", ", ".join([*map(_spent, summary.spending), *unknown_cost(summary)])),
+        ("reviews", ", ".join(f"{amount(costs.reviews)} {costs.unit}" for costs in summary.spending if costs.reviews)),
         ("overruns", f"{plural(overruns, 'attempt')} above the cost cap" if overruns else ""),
         ("deviations", "; ".join(summary.deviations)),
         ("signature", run.signature),

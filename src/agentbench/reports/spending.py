@@ -63,7 +63,8 @@ class Spending:
     """Waiting for operators, and reviews."""
     overhead: float
     judge: float
-    total: float
+    attempts: float
+    """The recorded cost of the final attempts, without reviews."""
     passed: int
     """Number of passed attempts."""
     reviews: float
@@ -74,8 +75,13 @@ class Spending:
     """The cost of superseded attempts, which no other sum contains."""
 
     @property
+    def total(self) -> float:
+        return self.attempts + self.reviews
+
+    @property
     def spent(self) -> float:
-        return self.total + self.superseded
+        """The recorded cost of all attempts, as in `--fail-on cost`, `ab view` and notifications: without reviews."""
+        return self.attempts + self.superseded
 
     @property
     def per_pass(self) -> float | None:
@@ -102,7 +108,7 @@ def _spending(unit: str, rows: Sequence[Row], reviews: ReviewCosts, superseded: 
         human=total([row.cost.human for row in rows]) + reviewed,
         overhead=total([row.cost.overhead for row in rows]),
         judge=total([row.cost.judge for row in rows]),
-        total=total([row.cost.total for row in rows]) + reviewed,
+        attempts=total([row.cost.total for row in rows]),
         passed=sum(row.passed for row in rows),
         reviews=reviewed,
         phases=_phases(rows, reviewed),

@@ -20,7 +20,7 @@ def cost_lines(summary: Summary) -> list[str]:
     """Render costs by component and by phase, reviews, overruns, durations, and totals with the most expensive tasks."""
     if not summary.run.rows:
         return []
-    tables = (_components, _superseded, _phases, _reviews, _overruns, _durations)
+    tables = (_components, _spent, _phases, _reviews, _overruns, _durations)
     return [*(line for table in tables for line in table(summary)), _totals(summary), *_most_tokens(summary)]
 
 
@@ -38,13 +38,19 @@ def _components(summary: Summary) -> list[str]:
     return [*markdown_table(head, rows), "", *unknown] if rows else unknown
 
 
-def _superseded(summary: Summary) -> list[str]:
-    spent = [
-        f"{amount(costs.spent)} {code(costs.unit, MAX_LABEL)}, {amount(costs.superseded)} of it by superseded attempts"
+def _spent(summary: Summary) -> list[str]:
+    """State the sum that was spent where it differs from the total above."""
+    lines = [
+        f"Spent: {amount(costs.spent)} {code(costs.unit, MAX_LABEL)}"
+        + (
+            f", {amount(costs.superseded)} of it by superseded attempts, which no rate and no other cost counts"
+            if costs.superseded
+            else ""
+        )
         for costs in summary.spending
-        if costs.superseded
+        if costs.superseded or costs.reviews
     ]
-    return [f"Spent: {'; '.join(spent)}, which no rate and no other cost counts.", ""] if spent else []
+    return [*(f"{line}." for line in lines), ""] if lines else []
 
 
 def _durations(summary: Summary) -> list[str]:
@@ -97,7 +103,7 @@ def _reviews(summary: Summary) -> list[str]:
     if not minutes:
         return []
     priced = [f"{amount(costs.reviews)} {code(costs.unit, MAX_LABEL)}" for costs in summary.spending if costs.reviews]
-    line = f"Human cost includes {', '.join(priced)} for reviews after the attempts." if priced else ""
+    line = f"Reviews: {', '.join(priced)}, part of human cost and total, but not of what was spent." if priced else ""
     unpriced = summary.review_costs.unpriced_minutes
     if unpriced:
         line += f" {unpriced:g} minutes of review have no price: the price table has no row `review`."
