@@ -23,7 +23,10 @@ from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError, SourceError
 from agentbench.core.reasons import Reason
 from agentbench.execution.lab import Lab
+from agentbench.reports.sources import open_run
+from agentbench.reports.summary import summarise
 from tests.authoring.conftest import FIX, put
+from tests.reports.runs import record, run_dir
 from tests.workspace.reference_git import git
 
 pytestmark = [pytest.mark.req("C-18"), pytest.mark.component]
@@ -284,3 +287,20 @@ def test_report_counts_invalid_patches_as_errors() -> None:
     assert summary["empty_patch_ids"] == ["blank"]
     assert summary["completed_ids"] == ["bad", "good"]
     assert summary["incomplete_ids"] == ["left"]
+
+
+def test_pass_at_k_of_report_leaves_out_invalid_attempts_as_the_terminal_does(tmp_path: Path) -> None:
+    kinds = {
+        "solved": ("pass", "pass"),
+        "mixed": ("pass", "task"),
+        "broken": ("task", "harness"),
+        "bad": ("fail", "safety"),
+    }
+    records = [record(task, kind, repeat) for task, both in kinds.items() for repeat, kind in enumerate(both, start=1)]
+    (first, second) = summarise(open_run(run_dir(tmp_path / "run", records))).pass_k
+    summary: Any = report(records, list(kinds))
+    assert [(one["k"], one["pass_at_k"], one["pass_hat_k"], one["instances"]) for one in summary["pass_k"]] == [
+        (each.k, each.any_of, each.all_of, each.tasks) for each in (first, second)
+    ]
+    assert (first.tasks, second.tasks, summary["predictions"]) == (3, 2, 8)
+    assert summary["error_ids"] == ["bad", "broken", "mixed"]

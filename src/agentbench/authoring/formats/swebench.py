@@ -32,6 +32,7 @@ from agentbench.execution.lab import Lab
 from agentbench.record.schema import AttemptRecord
 from agentbench.sandbox.environments.interpreter import installed
 from agentbench.statistics.repeats import pass_k
+from agentbench.statistics.trials import Rate, Trial
 from agentbench.tree.entry import FileWrite
 from agentbench.tree.folder import FolderTree
 from agentbench.workspace.diff.apply import PatchedTree, plan_writes
@@ -365,13 +366,17 @@ def _is_empty(record: AttemptRecord) -> bool:
 
 
 def _repeats(records: Sequence[AttemptRecord]) -> dict[str, Json]:
-    """Return pass@k and pass^k if an instance has several predictions."""
-    outcomes: dict[str, list[bool]] = {}
-    for record in records:
-        outcomes.setdefault(record.task_id, []).append(record.result.passed)
-    if all(len(passed) == 1 for passed in outcomes.values()):
+    """Return pass@k and pass^k over the attempts in the contract rate, if an instance has several predictions."""
+    counted: dict[str, list[int]] = {record.task_id: [] for record in records}
+    if len(counted) == len(records):
         return {}
-    clusters = [(sum(passed), len(passed)) for passed in outcomes.values()]
+    for record in records:
+        result = record.result
+        trial = Trial(record.task_id, record.repeat, record.run_status, result.passed, record.invalid_cause)
+        value = trial.value(Rate.CONTRACT)
+        if value is not None:
+            counted[record.task_id].append(value)
+    clusters = [(sum(values), len(values)) for values in counted.values()]
     return {
         "resolved_rule": RESOLVED_RULE,
         "predictions": len(records),
