@@ -61,6 +61,23 @@ def test_tighter_cap_fails_attempts_that_changed_later(run: Path, tmp_path: Path
 
 
 @pytest.mark.req("A-09a")
+def test_headline_counts_the_attempts_of_the_contract_rate(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "runs")
+    attempt(run, "good")
+    attempt(run, "bad", sample=SampleAttempt(outcome=Outcome.FAIL))
+    attempt(run, "broken", sample=SampleAttempt(ending=TerminationCode.SETUP_FAILED))
+    run.close()
+    caps = write(tmp_path / "c.yaml", "tool_calls: 1000")
+    text = rescore(run.path, "--caps", caps).output
+    counts = "1 of 2 would have passed, 1 of 2 did (caps tool_calls 1000); 1 invalid attempt not counted"
+    assert text.splitlines()[0] == f"# COUNTERFACTUAL: {counts}"
+    cells = {
+        line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[3:5]] for line in text.splitlines()[4:7]
+    }
+    assert cells == {"`good`": ["yes", "yes"], "`bad`": ["no", "no"], "`broken`": ["not counted", "not counted"]}
+
+
+@pytest.mark.req("A-09a")
 def test_effect_of_a_looser_cap_is_unknown(tmp_path: Path) -> None:
     run = new_run(tmp_path / "runs")
     attempt(run, "toy", sample=SampleAttempt(outcome=Outcome.FAIL, ending=TerminationCode.TOOL_CALL_CAP))

@@ -87,8 +87,8 @@ def _markdown(decision: str, attempts: Sequence[Rescored], deviations: Sequence[
         (
             code(attempt.record.task_id),
             str(attempt.record.repeat),
-            _yes_no(attempt.record.result.passed),
-            _yes_no(attempt.passed),
+            _result(attempt.recorded_value),
+            "unknown" if attempt.passed is None else _result(attempt.value),
             _number(attempt.record.score),
             _number(attempt.score),
             attempt.termination or "unknown",
@@ -103,8 +103,8 @@ def _markdown(decision: str, attempts: Sequence[Rescored], deviations: Sequence[
     return "\n".join(lines)
 
 
-def _yes_no(passed: bool | None) -> str:
-    return "unknown" if passed is None else "yes" if passed else "no"
+def _result(value: int | None) -> str:
+    return "not counted" if value is None else "yes" if value else "no"
 
 
 def _number(score: float | None) -> str:

@@ -21,14 +21,16 @@ from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import ContractError, InputError, RecordError
 from agentbench.core.problems import Problems
-from agentbench.core.reasons import Reason, RunStatus, TerminationCode
+from agentbench.core.reasons import InvalidCause, Reason, RunStatus, TerminationCode
 from agentbench.record.attempt_folder import EVENTS, MANIFEST
 from agentbench.record.manifest import read_manifest
 from agentbench.record.recompute import terms_from
 from agentbench.record.schema import AttemptRecord
 from agentbench.reports.counterfactual import Stop, effect_of, stopped_log
+from agentbench.reports.number_format import plural
 from agentbench.reports.provenance import evidence
 from agentbench.reports.sources import Run
+from agentbench.statistics.trials import Rate, Trial
 from agentbench.trace.chain import Event
 from agentbench.trace.log import read_events
 from agentbench.verdict.decide import Verdict, decide
@@ -78,10 +80,28 @@ class Rescored:
     why: str
     run_status: RunStatus | None = None
     termination: TerminationCode | None = None
+    invalid_cause: InvalidCause | None = None
+
+    @property
+    def recorded_value(self) -> int | None:
+        """The recorded result in the contract rate; None if the attempt is outside of it."""
+        record = self.record
+        return _value(record, record.run_status, record.invalid_cause, passed=record.result.passed)
+
+    @property
+    def value(self) -> int | None:
+        """The counterfactual result in the contract rate; None if it is unknown or outside of it."""
+        if self.passed is None or self.run_status is None:
+            return None
+        return _value(self.record, self.run_status, self.invalid_cause, passed=self.passed)
 
     @property
     def changed(self) -> bool:
         return self.passed is not self.record.result.passed or self.score != self.record.score
+
+
+def _value(record: AttemptRecord, status: RunStatus, cause: InvalidCause | None, *, passed: bool) -> int | None:
+    return Trial(record.task_id, record.repeat, status, passed, cause).value(Rate.CONTRACT)
 
 
 def read_assumption(weights: Path | None, caps: Path | None) -> Assumption:
@@ -151,7 +171,7 @@ def _stopped(record: AttemptRecord, events: Sequence[Event], terms: Terms, stop:
     unsafe = violations(collect_facts(events[: stop.position]))
     reason = Reason.POLICY_VIOLATION if unsafe else reason_of(stop.code)
     failed = _result(record, verdict, f"{why}, before the first change")
-    return replace(failed, passed=False, run_status=RunStatus.FAILURE, reason=reason, score=None)
+    return replace(failed, passed=False, run_status=RunStatus.FAILURE, invalid_cause=None, reason=reason, score=None)
 
 
 def _result(record: AttemptRecord, verdict: Verdict, why: str = "") -> Rescored:
@@ -164,6 +184,7 @@ def _result(record: AttemptRecord, verdict: Verdict, why: str = "") -> Rescored:
         why,
         verdict.run_status,
         None if verdict.termination is None else verdict.termination.payload.code,
+        verdict.invalid_cause,
     )
 
 
@@ -238,12 +259,14 @@ def _invalid(path: Path, problems: Sequence[Problem], example: str) -> ContractE
 
 
 def headline(attempts: Sequence[Rescored], assumption: Assumption) -> str:
-    known = [attempt for attempt in attempts if attempt.passed is not None]
-    new = sum(bool(attempt.passed) for attempt in attempts)
-    old = sum(attempt.record.result.passed for attempt in attempts)
-    unknown = len(attempts) - len(known)
-    line = f"{LABEL}: {new} of {len(known)} would have passed, {old} of {len(attempts)} did ({assumption.text})"
-    return line + (f"; {unknown} unknown" if unknown else "")
+    """Return the first line: how many attempts would have passed and did, of those in the contract rate."""
+    new = [value for attempt in attempts if (value := attempt.value) is not None]
+    old = [value for attempt in attempts if (value := attempt.recorded_value) is not None]
+    unknown = sum(attempt.passed is None for attempt in attempts)
+    outside = len(attempts) - unknown - len(new)
+    line = f"{LABEL}: {sum(new)} of {len(new)} would have passed, {sum(old)} of {len(old)} did ({assumption.text})"
+    line += f"; {unknown} unknown" if unknown else ""
+    return line + (f"; {plural(outside, 'invalid attempt')} not counted" if outside else "")
 
 
 def as_json(attempt: Rescored) -> dict[str, Json]:
