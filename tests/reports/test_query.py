@@ -114,6 +114,16 @@ def test_invalid_query_is_a_clear_error(tmp_path: Path) -> None:
         assert message in result.exception.message
 
 
+def test_query_error_points_at_the_word(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("x")])
+    error = query("select task_id,\nnothing from attempts", run).exception
+    assert isinstance(error, InputError)
+    first, line, carets = error.message.splitlines()
+    assert first.startswith('query failed: Binder Error: Referenced column "nothing" not found')
+    assert line.strip() == "LINE 2: nothing from attempts"
+    assert (carets.strip(), carets.index("^")) == ("^^^^^^^", line.index("nothing"))
+
+
 def test_query_cannot_write(tmp_path: Path) -> None:
     run = run_dir(tmp_path / "run", [record("x")])
     before = (run / "attempts.jsonl").read_bytes()

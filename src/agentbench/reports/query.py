@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
+from agentbench.core.text import printable
 from agentbench.record.naming import ATTEMPTS, RUN_JSON, read_run_json
 from agentbench.record.seals import AlteredRecord, ComparedRecords, altered_logs, compare_records
 from agentbench.reports.attempt_table import retry_of
@@ -105,8 +106,9 @@ def ask(runs: Sequence[Path], sql: str) -> Answer:
         superseded = _superseded(connection, sql)
         return replace(answer, altered=altered, unsealed=unsealed, repeated=_repeated(metas), superseded=superseded)
     except duckdb.Error as error:
-        msg = f"query failed: {' '.join(str(error).split())[:600]}"
-        raise InputError(msg, remedy=f"views: {', '.join(VIEWS)}; see `ab query --help`") from error
+        raise InputError(
+            f"query failed: {_lines_of(str(error))}", remedy=f"views: {', '.join(VIEWS)}; see `ab query --help`"
+        ) from error
     finally:
         connection.close()
 
@@ -121,6 +123,13 @@ def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
     if result.description is None:
         return Answer((), ())
     return Answer(tuple(column[0] for column in result.description), tuple(result.fetchall()))
+
+
+def _lines_of(error: str) -> str:
+    """Return a message of DuckDB in one line, and below it the line of the statement with carets under the word it means."""
+    message, mark, excerpt = error.partition("\nLINE ")
+    lines = [" ".join(message.split())[:600], *f"{mark.strip()} {excerpt}".expandtabs(1).splitlines()[:2]]
+    return "\n  ".join(printable(line) for line in lines if line.strip())
 
 
 def _superseded(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
