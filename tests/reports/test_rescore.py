@@ -12,6 +12,7 @@ from agentbench.cli.rescore import command
 from agentbench.core.errors import ContractError, InputError
 from agentbench.core.reasons import Outcome, TerminationCode
 from tests.record.samples import SampleAttempt, attempt, new_run, whole_run
+from tests.reports.runs import record, run_dir
 
 pytestmark = pytest.mark.synthetic
 
@@ -136,3 +137,15 @@ def test_missing_assumption_or_trace_is_rejected(run: Path, tmp_path: Path) -> N
     result = rescore(run, "--caps", write(tmp_path / "c.yaml", "usd: 1"))
     assert isinstance(result.exception, InputError)
     assert "cannot rescore" in result.exception.message
+
+
+def test_rescore_of_an_imported_run_says_that_it_was_imported(tmp_path: Path) -> None:
+    rows = [record(f"t{n}", contract_id=f"imported:{n}") for n in range(2)]
+    imported = run_dir(tmp_path / "imported", rows)
+    (imported / "events.jsonl").unlink()
+    (imported / "run.json").write_text(
+        json.dumps({"run_id": "01R", "imported": {"tool": "Inspect AI"}}), encoding="utf-8"
+    )
+    result = rescore(imported, "--caps", write(tmp_path / "c.yaml", "usd: 1"))
+    assert isinstance(result.exception, InputError)
+    assert "was imported from Inspect AI" in result.exception.message

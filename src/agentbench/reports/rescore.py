@@ -124,8 +124,11 @@ def rescore(run: Run, assumption: Assumption) -> tuple[Rescored, ...]:
     """Rescore every attempt of a run under the assumption.
 
     Raises:
-        InputError: a manifest or a trace is missing or cannot be read.
+        InputError: the run was imported, or a manifest or a trace is missing or cannot be read.
     """
+    if run.imported:
+        msg = f"{run.path} was imported from {run.imported}: it has no manifests and traces to rescore"
+        raise InputError(msg)
     return tuple(_attempt(record, run.path, assumption) for record in run.finals)
 
 
