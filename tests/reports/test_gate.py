@@ -379,3 +379,21 @@ def test_unit_of_csv_costs_is_read_and_compared(tmp_path: Path) -> None:
 
 def compared(*sides: Path) -> str:
     return CliRunner().invoke(command, ["compare", *map(str, sides)]).output
+
+
+@pytest.mark.req("A-04")
+@pytest.mark.parametrize(
+    "repeats,condition",
+    [(1, " points if 40.9% of the tasks differ."), (3, " points at the observed spread of the tasks' differences.")],
+)
+def test_minimum_detectable_effect_names_its_condition(tmp_path: Path, repeats: int, condition: str) -> None:
+    lines = [
+        f"t{n},{method},{repeat},{'fail' if method == 'a' and n < 8 else 'pass'},"
+        for method in "ab"
+        for n in range(20)
+        for repeat in range(1, repeats + 1)
+    ]
+    file = results_csv(tmp_path / "r.csv", "\n".join(lines) + "\n")
+    first = paired(f"{file}#a", f"{file}#b").output.splitlines()[0]
+    assert "inimum detectable effect" in first
+    assert first.endswith(condition), first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentbench.reports.number_format import plural, point_interval, points, probability
+from agentbench.reports.number_format import percent, plural, point_interval, points, probability
 from agentbench.reports.paired import PairedReport, difference_interval
 from agentbench.reports.sequential_text import margin_limits, rule_name
 from agentbench.reports.sources import mark_sides
@@ -68,11 +68,13 @@ def power_sentence(report: PairedReport) -> str:
             return f"No task differs; {required}."
         differ = "1 task differs" if comparison.discordant == 1 else f"{comparison.discordant} tasks differ"
         return f"Underpowered: {differ}, {required}."
+    assumed = "at the observed spread of the tasks' differences"
+    if detectable is not None and detectable.differing is not None:
+        assumed = f"if {percent(detectable.differing)} of the tasks differ"
     if detectable is None or detectable.effect is None:
-        return (
-            f"Underpowered: with {plural(len(comparison.pairing.pairs), 'task')}, no effect is detectable at 80% power."
-        )
-    effect = f"{detectable.effect * 100:.1f} points"
+        tasks = plural(len(comparison.pairing.pairs), "task")
+        return f"Underpowered: with {tasks}, no effect is detectable at 80% power {assumed}."
+    effect = f"{detectable.effect * 100:.1f} points {assumed}"
     if report.underpowered:
         return f"Underpowered: the minimum detectable effect is {effect}."
     return f"Minimum detectable effect: {effect}."

@@ -36,6 +36,8 @@ class Detectable:
     power: float
     alpha: float
     tasks: int
+    differing: float | None = None
+    """The share of differing tasks that it assumes; None if it follows from the spread of per-task differences."""
 
     def reaches(self, difference: float) -> bool:
         """Whether a true difference of this size would be detected with probability `power`."""
@@ -60,12 +62,12 @@ def detectable_single(
 
     # The difference δ cannot exceed the share ψ of discordant tasks.
     if excess(psi) < 0:
-        return Detectable(None, power, alpha, tasks)
+        return Detectable(None, power, alpha, tasks, psi)
     low, high = 0.0, psi
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) < 0 else (low, middle)
-    return Detectable(high, power, alpha, tasks)
+    return Detectable(high, power, alpha, tasks, psi)
 
 
 def detectable_mean(differences: Sequence[float], *, alpha: float = ALPHA, power: float = POWER) -> Detectable:

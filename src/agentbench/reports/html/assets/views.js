@@ -1051,7 +1051,7 @@ function comparisonView() {
       card(
         "B − A",
         mde === null
-          ? "Underpowered: no effect is reliably detectable."
+          ? "Underpowered: no effect is reliably detectable if tasks differ as they do here."
           : `Minimum detectable effect: ${(mde * 100).toFixed(1)} points (grey band).`,
         forest(rows, {
           low: -edge,
