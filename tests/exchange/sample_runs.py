@@ -21,19 +21,28 @@ SYSTEM: dict[str, object] = {"role": "system", "content": "You are careful."}
 USER: dict[str, object] = {"role": "user", "content": f"fix it {HOSTILE}"}
 
 
-def sample_run(out: Path, outcomes: Sequence[Outcome] = (Outcome.PASS, Outcome.FAIL), *, digest: bool = False) -> Path:
-    """Create a closed run with one attempt per outcome, at tasks `task-1`, `task-2`, …"""
+def sample_run(
+    out: Path,
+    outcomes: Sequence[Outcome] = (Outcome.PASS, Outcome.FAIL),
+    *,
+    digest: bool = False,
+    exact_patch: str | None = None,
+) -> Path:
+    """Create a closed run with one attempt per outcome, at tasks `task-1`, `task-2`, …
+
+    `exact_patch` is the digest of the graded patches if they differ from the recorded ones.
+    """
     run = samples.new_run(out)
     if digest:
         run.evidence = EvidenceTerms("digest", lambda _attempt: Discarded())
     for number, outcome in enumerate(outcomes, start=1):
-        add_attempt(run, f"task-{number}", outcome)
+        add_attempt(run, f"task-{number}", samples.SampleAttempt(outcome, HOSTILE, exact_patch=exact_patch))
     run.close()
     return run.path
 
 
-def add_attempt(run: RunDirectory, task_id: str, outcome: Outcome = Outcome.PASS) -> None:
-    sample = samples.SampleAttempt(outcome=outcome, output=HOSTILE)
+def add_attempt(run: RunDirectory, task_id: str, sample: samples.SampleAttempt | None = None) -> None:
+    sample = sample or samples.SampleAttempt(output=HOSTILE)
     folder = run.begin(task_id, 1)
     log = folder.open_log()
     samples.write_events(folder, log, sample, run.run_id)

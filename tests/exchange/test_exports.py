@@ -131,16 +131,12 @@ def test_swebench_predictions_have_the_graded_patches(run: Path, tmp_path: Path)
     assert (report["resolved_ids"], report["error_ids"]) == (["task-1"], ["task-3"])
 
 
-def test_swebench_leaves_out_patches_that_differ_from_the_graded(run: Path, tmp_path: Path) -> None:
-    source = open_source(run)
-    record = next(source.records())
-    assert record.patch is not None
-    other = record.model_copy(update={"patch": record.patch.model_copy(update={"sha256": "0" * 64})})
-    from agentbench.exchange.swebench import _patch
-
-    folder = open_source(run).folder(record)
-    assert _patch(folder, record) is not None
-    assert _patch(folder, other) is None
+@pytest.mark.parametrize("exact", [None, "0" * 64])
+def test_swebench_leaves_out_patches_that_were_graded_with_another_text(tmp_path: Path, exact: str | None) -> None:
+    run = sample_run(tmp_path / "run", (Outcome.PASS,), exact_patch=exact)
+    written = export(run, "swebench", tmp_path / "p.jsonl")
+    left_out = "left out 1 attempt: the graded patch is not in the evidence"
+    assert (written.attempts, written.notes) == ((1, ()) if exact is None else (0, (left_out,)))
 
 
 @pytest.mark.parametrize("form, name", [("inspect", "a.txt"), ("swebench", "a.txt"), ("junit", "no/such/a.xml")])

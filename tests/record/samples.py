@@ -77,6 +77,8 @@ class SampleAttempt:
     ending: TerminationCode = TerminationCode.AGENT_STOPPED
     lies: dict[str, Any] = field(default_factory=dict)
     """Record fields that contradict the decision."""
+    exact_patch: str | None = None
+    """Digest of the graded patch if it differs from the recorded one."""
 
 
 def new_run(out: Path, *, redact: Redactor | None = None) -> RunDirectory:
@@ -208,7 +210,15 @@ def write_events(folder: AttemptFolder, log: EventLog, sample: SampleAttempt, ru
         ),
         WorkspaceMutated(call_id="c1", files=[FILE]),
         Termination(code=sample.ending, category=None, rationale="done", evidence=[5]),
-        PatchExtracted(sha256=sha256_hex(PATCH), bytes=len(PATCH), files=[FILE], added=1, removed=1, generated=0),
+        PatchExtracted(
+            sha256=sha256_hex(PATCH),
+            bytes=len(PATCH),
+            files=[FILE],
+            added=1,
+            removed=1,
+            generated=0,
+            exact_sha256=sample.exact_patch,
+        ),
         PatchApplied(call_id=None, files=[FILE], patch=Excerpt()),
         AcceptanceCheck(
             check_id="unit",

@@ -20,14 +20,24 @@ from agentbench.core.errors import InputError, RecordError
 from agentbench.core.regular_file import open_regular
 from agentbench.record.attempt_folder import EVENTS
 from agentbench.record.schema import AttemptRecord
-from agentbench.trace.events import Briefing, Excerpt, LlmRequest, LlmResponse, ToolCallFinished, ToolCallStarted
+from agentbench.trace.events import (
+    Briefing,
+    Excerpt,
+    LlmRequest,
+    LlmResponse,
+    PatchExtracted,
+    ToolCallFinished,
+    ToolCallStarted,
+)
 from agentbench.trace.json_safe import to_json
 from agentbench.trace.log import read_events
 
 CONVERSATION = "agent/conversation.jsonl"
 Role = Literal["system", "user", "assistant", "tool"]
 _ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
-_TYPES = frozenset({Briefing.type, LlmRequest.type, LlmResponse.type, ToolCallStarted.type, ToolCallFinished.type})
+_TYPES = frozenset(
+    kind.type for kind in (Briefing, LlmRequest, LlmResponse, ToolCallStarted, ToolCallFinished, PatchExtracted)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +130,7 @@ class AttemptTrace:
     notes: list[str] = field(default_factory=list)
     """Why something is missing."""
     has_conversation: bool = False
+    patch: PatchExtracted | None = None
 
     @property
     def steps(self) -> list[ModelRequest | ToolRun]:
@@ -184,6 +195,8 @@ def _read_events(path: Path, trace: AttemptTrace) -> None:
         match event.payload:
             case Briefing(text=text):
                 trace.briefing = text
+            case PatchExtracted() as patch:
+                trace.patch = patch
             case LlmRequest() as asked:
                 request = ModelRequest(
                     event.seq, asked.request_id, asked.provider, asked.model, asked.parameters, event.t, event.t

@@ -7,12 +7,13 @@ from pathlib import Path
 from agentbench.authoring.formats.swebench import report
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import InputError
+from agentbench.exchange.attempt_trace import AttemptTrace
 from agentbench.exchange.output_file import json_bytes, output_file
 from agentbench.exchange.registry import Written
 from agentbench.exchange.source_run import SourceRun
 from agentbench.execution.predictions import INSTANCES
 from agentbench.record.attempt_folder import FINAL_PATCH, content
-from agentbench.record.schema import AttemptRecord
+from agentbench.reports.number_format import plural
 
 
 def write(run: SourceRun, out: str) -> Written:
@@ -26,13 +27,13 @@ def write(run: SourceRun, out: str) -> Written:
 
 
 def _write_predictions(run: SourceRun, out: str) -> Written:
-    written = withheld = repeated = 0
+    written = missing = repeated = 0
     with output_file(out) as file:
         for trace in run.traces():
             record = trace.record
-            patch = _patch(run.folder(record), record)
+            patch = _graded_patch(run.folder(record), trace)
             if patch is None:
-                withheld += 1
+                missing += 1
                 continue
             repeated += record.repeat > 1
             written += 1
@@ -43,18 +44,18 @@ def _write_predictions(run: SourceRun, out: str) -> Written:
             }
             file.write(json_bytes(prediction) + b"\n")
         size = file.tell()
-    notes = [f"{withheld} attempts are left out: the evidence does not have the graded patch"] if withheld else []
+    notes = [f"left out {plural(missing, 'attempt')}: the graded patch is not in the evidence"] if missing else []
     if repeated:
         notes.append(f"{repeated} predictions repeat an instance; SWE-bench's harness accepts one for each")
     return Written(written, size, notes=tuple(notes))
 
 
-def _patch(folder: Path, record: AttemptRecord) -> str | None:
+def _graded_patch(folder: Path, trace: AttemptTrace) -> str | None:
     """Return the graded patch; None if the evidence has no patch, or another text (withheld or redacted) instead of it."""
-    if record.patch is None:
+    if trace.record.patch is None:
         return ""
     data = content(folder / FINAL_PATCH)
-    if data is None or sha256_hex(data) != record.patch.sha256:
+    if data is None or trace.patch is None or sha256_hex(data) != trace.patch.graded_sha256:
         return None
     return data.decode("utf-8", "surrogateescape")
 

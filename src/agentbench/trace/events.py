@@ -454,7 +454,11 @@ class PatchExtracted(Payload):
     problem: str | None = None
     """Why the patch cannot be graded (too large, disallowed entries); None if it can."""
     exact_sha256: str | None = None
-    """Digest of the graded patch, if the recorded text has secrets redacted; else None."""
+    """Digest of the graded patch, if the recorded text is redacted or withheld; else None."""
+
+    @property
+    def graded_sha256(self) -> str:
+        return self.exact_sha256 or self.sha256
 
 
 class StepStarted(Payload):
