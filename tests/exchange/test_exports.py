@@ -15,13 +15,14 @@ import pytest
 
 from agentbench.core.canonical import canonical
 from agentbench.core.errors import InputError
-from agentbench.core.reasons import Outcome
+from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.exchange import atif_export, attempt_trace, inspect_export, otel, output_file, registry, source_run
 from agentbench.exchange.imported_run import write_imported_run
 from agentbench.exchange.registry import exporters, find_exporter, find_importer, importers
 from agentbench.exchange.source_run import open_source
 from agentbench.record.attempt_folder import EVENTS
 from tests.exchange.sample_runs import HOSTILE, sample_run
+from tests.record import samples
 
 pytestmark = pytest.mark.component
 
@@ -129,6 +130,21 @@ def test_swebench_predictions_have_the_graded_patches(run: Path, tmp_path: Path)
     export(run, "swebench", tmp_path / "r.json")
     report = json.loads((tmp_path / "r.json").read_text())
     assert (report["resolved_ids"], report["error_ids"]) == (["task-1"], ["task-3"])
+
+
+@pytest.mark.parametrize("skip", [set(), {"patch_extracted", "patch_applied", "acceptance_check"}])
+def test_swebench_leaves_out_attempts_without_a_decision(tmp_path: Path, skip: set[str]) -> None:
+    run = samples.new_run(tmp_path / "run")
+    ended = samples.SampleAttempt(ending=TerminationCode.INTERRUPTED, skip=frozenset(skip))
+    ended.lies = {"patch": None} if skip else {}
+    samples.attempt(run, "task-1", sample=samples.SampleAttempt())
+    samples.attempt(run, "task-2", sample=ended)
+    run.close()
+    for name in ("p.jsonl", "r.json"):
+        written = export(run.path, "swebench", tmp_path / name)
+        assert (written.attempts, written.notes) == (1, ("left out 1 attempt without a decision",))
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert (report["submitted_ids"], report["incomplete_ids"]) == (["task-1"], ["task-2"])
 
 
 @pytest.mark.parametrize("exact", [None, "0" * 64])

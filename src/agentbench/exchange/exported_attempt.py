@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from agentbench.core.canonical import Json
 from agentbench.core.reasons import Attribution, Gate, InvalidCause, Outcome, Reason, RunStatus, TerminationCode
 from agentbench.record.schema import AttemptRecord
-from agentbench.statistics.trials import Rate, Trial
+from agentbench.statistics.trials import contract_value
 from agentbench.trace.events import GateResult
 
 _Id = Annotated[str, Field(min_length=1, max_length=200)]
@@ -70,7 +70,3 @@ def exported_attempt(fields: Json) -> ExportedAttempt | None:
     except ValidationError:
         return None
     return attempt if attempt.consistent else None
-
-
-def contract_value(status: RunStatus, cause: InvalidCause | None, *, passed: bool) -> int | None:
-    return Trial("", 1, status, passed, cause).value(Rate.CONTRACT)

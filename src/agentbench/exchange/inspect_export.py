@@ -18,13 +18,14 @@ from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.exchange.attempt_trace import AttemptTrace, ModelRequest, ToolRun, TraceMessage, iso_time
-from agentbench.exchange.exported_attempt import contract_value, exported_fields
+from agentbench.exchange.exported_attempt import exported_fields
 from agentbench.exchange.output_file import json_bytes, output_file
 from agentbench.exchange.registry import Written
 from agentbench.exchange.source_run import SourceRun
 from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord, Cost
 from agentbench.record.schema import Usage as RecordUsage
+from agentbench.statistics.trials import contract_value
 
 LOG_VERSION = 2
 NO_MODEL = "none/none"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentbench.authoring.formats.swebench import report
+from agentbench.authoring.formats.swebench import is_decided, report
 from agentbench.core.canonical import sha256_hex
 from agentbench.core.errors import InputError
 from agentbench.exchange.attempt_trace import AttemptTrace
@@ -27,10 +27,13 @@ def write(run: SourceRun, out: str) -> Written:
 
 
 def _write_predictions(run: SourceRun, out: str) -> Written:
-    written = missing = repeated = 0
+    written = undecided = missing = repeated = 0
     with output_file(out) as file:
         for trace in run.traces():
             record = trace.record
+            if not is_decided(record):
+                undecided += 1
+                continue
             patch = _graded_patch(run.folder(record), trace)
             if patch is None:
                 missing += 1
@@ -44,16 +47,16 @@ def _write_predictions(run: SourceRun, out: str) -> Written:
             }
             file.write(json_bytes(prediction) + b"\n")
         size = file.tell()
-    notes = [f"left out {plural(missing, 'attempt')}: the graded patch is not in the evidence"] if missing else []
+    notes = _undecided(undecided)
+    if missing:
+        notes.append(f"left out {plural(missing, 'attempt')}: the graded patch is not in the evidence")
     if repeated:
-        notes.append(f"{repeated} predictions repeat an instance; SWE-bench's harness accepts one for each")
+        notes.append(f"later repeats: {plural(repeated, 'prediction')}; SWE-bench's harness accepts one per instance")
     return Written(written, size, notes=tuple(notes))
 
 
 def _graded_patch(folder: Path, trace: AttemptTrace) -> str | None:
     """Return the graded patch; None if the evidence has no patch, or another text (withheld or redacted) instead of it."""
-    if trace.record.patch is None:
-        return ""
     data = content(folder / FINAL_PATCH)
     if data is None or trace.patch is None or sha256_hex(data) != trace.patch.graded_sha256:
         return None
@@ -67,4 +70,9 @@ def _write_report(run: SourceRun, out: str) -> Written:
     text = json_bytes(report(records, tasks)) + b"\n"
     with output_file(out) as file:
         file.write(text)
-    return Written(len(records), len(text))
+    decided = sum(map(is_decided, records))
+    return Written(decided, len(text), notes=tuple(_undecided(len(records) - decided)))
+
+
+def _undecided(attempts: int) -> list[str]:
+    return [f"left out {plural(attempts, 'attempt')} without a decision"] if attempts else []

@@ -42,9 +42,14 @@ class Trial(NamedTuple):
         """Return 1 or 0, or None when the attempt is outside this rate. An acceptance error counts as 0."""
         if rate is Rate.ACCEPTANCE:
             return int(self.status is RunStatus.SUCCESS) if self.scorable and self.acceptance_known else None
-        if self.scorable:
-            return int(self.passed)
-        return 0 if self.invalid_cause is InvalidCause.SAFETY else None
+        return contract_value(self.status, self.invalid_cause, passed=self.passed)
+
+
+def contract_value(status: RunStatus, cause: InvalidCause | None, *, passed: bool) -> int | None:
+    """Return 1 or 0, or None for an attempt outside the contract rate."""
+    if status is RunStatus.INVALID:
+        return 0 if cause is InvalidCause.SAFETY else None
+    return int(passed)
 
 
 def map_trials(trials: Sequence[Trial], function: Callable[[Trial], T]) -> list[T]:

@@ -21,7 +21,7 @@ from agentbench.authoring.formats.swebench import (
 )
 from agentbench.contract.load import load_task
 from agentbench.core.errors import InputError, SourceError
-from agentbench.core.reasons import Reason
+from agentbench.core.reasons import InvalidCause, Reason, RunStatus
 from agentbench.execution.lab import Lab
 from agentbench.reports.sources import open_run
 from agentbench.reports.summary import summarise
@@ -268,25 +268,33 @@ def test_empty_report_counts_missing_instances() -> None:
     assert (summary["total_instances"], summary["submitted_instances"], summary["incomplete_ids"]) == (2, 0, ["a", "b"])
 
 
-def test_report_counts_invalid_patches_as_errors() -> None:
-    def of(task: str, status: str, reason: str | None, files: int = 1) -> Any:
-        result = SimpleNamespace(passed=status == "success", failure_reason=reason)
-        return SimpleNamespace(task_id=task, run_status=status, result=result, patch=SimpleNamespace(files=files))
+def test_report_counts_invalid_patches_as_errors_and_undecided_attempts_as_incomplete() -> None:
+    def of(
+        task: str, status: RunStatus, reason: Reason | None = None, files: int = 1, cause: InvalidCause | None = None
+    ) -> Any:
+        result = SimpleNamespace(passed=status is RunStatus.SUCCESS, failure_reason=reason)
+        patch = SimpleNamespace(files=files)
+        return SimpleNamespace(task_id=task, run_status=status, result=result, patch=patch, invalid_cause=cause)
 
+    failed, invalid = RunStatus.FAILURE, RunStatus.INVALID
     records = [
-        of("good", "success", None),
-        of("bad", "failure", "TESTS_FAILED"),
-        of("torn", "failure", Reason.PATCH_INVALID, files=0),
-        of("ours", "invalid", "SANDBOX_ERROR"),
-        of("blank", "failure", "TESTS_FAILED", files=0),
+        of("good", RunStatus.SUCCESS),
+        of("good", invalid, Reason.INTERRUPTED, files=0, cause=InvalidCause.OPERATOR),
+        of("bad", failed, Reason.TESTS_FAILED),
+        of("torn", failed, Reason.PATCH_INVALID, files=0),
+        of("undecided", RunStatus.ACCEPTANCE_ERROR, Reason.ACCEPTANCE_ERROR),
+        of("unsafe", invalid, Reason.SAFETY_STOP, files=0, cause=InvalidCause.SAFETY),
+        of("ours", invalid, Reason.SANDBOX_ERROR, files=0, cause=InvalidCause.HARNESS),
+        of("blank", failed, Reason.TESTS_FAILED, files=0),
     ]
-    summary = report(records, ["good", "bad", "torn", "ours", "blank", "left"])
+    summary = report(records, ["good", "bad", "torn", "undecided", "unsafe", "ours", "blank", "left"])
     assert summary["resolved_ids"] == ["good"]
     assert summary["unresolved_ids"] == ["bad"]
-    assert summary["error_ids"] == ["ours", "torn"]
+    assert summary["error_ids"] == ["torn", "undecided", "unsafe"]
     assert summary["empty_patch_ids"] == ["blank"]
     assert summary["completed_ids"] == ["bad", "good"]
-    assert summary["incomplete_ids"] == ["left"]
+    assert summary["incomplete_ids"] == ["left", "ours"]
+    assert "pass_k" not in summary
 
 
 def test_pass_at_k_of_report_leaves_out_invalid_attempts_as_the_terminal_does(tmp_path: Path) -> None:
@@ -302,5 +310,5 @@ def test_pass_at_k_of_report_leaves_out_invalid_attempts_as_the_terminal_does(tm
     assert [(one["k"], one["pass_at_k"], one["pass_hat_k"], one["instances"]) for one in summary["pass_k"]] == [
         (each.k, each.any_of, each.all_of, each.tasks) for each in (first, second)
     ]
-    assert (first.tasks, second.tasks, summary["predictions"]) == (3, 2, 8)
-    assert summary["error_ids"] == ["bad", "broken", "mixed"]
+    assert (first.tasks, second.tasks, summary["predictions"]) == (3, 2, 5)
+    assert (summary["error_ids"], summary["incomplete_ids"]) == (["bad"], ["broken"])

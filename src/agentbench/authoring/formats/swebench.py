@@ -26,13 +26,13 @@ from agentbench.contract.schema import Repo
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError, PatchInvalid
-from agentbench.core.reasons import Reason
+from agentbench.core.reasons import Reason, RunStatus
 from agentbench.core.unique_keys import DuplicateKeyError, key_lines, unique_members
 from agentbench.execution.lab import Lab
 from agentbench.record.schema import AttemptRecord
 from agentbench.sandbox.environments.interpreter import installed
 from agentbench.statistics.repeats import pass_k
-from agentbench.statistics.trials import Rate, Trial
+from agentbench.statistics.trials import contract_value
 from agentbench.tree.entry import FileWrite
 from agentbench.tree.folder import FolderTree
 from agentbench.workspace.diff.apply import PatchedTree, plan_writes
@@ -330,16 +330,19 @@ RESOLVED_RULE = "an instance is resolved if every prediction for it passed"
 def report(records: Sequence[AttemptRecord], tasks: Sequence[str]) -> Mapping[str, Json]:
     """Return results in the format of SWE-bench's own harness. `tasks` are the instances that could have been submitted.
 
-    As in SWE-bench, a patch that does not apply is an error and the instance does not count as completed. With repeats, the
-    report also has the rule for resolved instances and pass@k over the predictions.
+    As in SWE-bench, a patch that does not apply is an error and the instance does not count as completed. Attempts outside the
+    contract rate have no decision and are left out; an instance that has no other is incomplete. With repeats, the report also has
+    the rule for resolved instances and pass@k over the predictions.
     """
+    records = [record for record in records if is_decided(record)]
     submitted = sorted({record.task_id for record in records})
     resolved = sorted(set(submitted) - {record.task_id for record in records if not record.result.passed})
     blank = sorted(set(submitted) - {record.task_id for record in records if not _is_empty(record)} - set(resolved))
     failed = {
         record.task_id
         for record in records
-        if record.run_status in {"invalid", "acceptance_error"} or record.result.failure_reason is Reason.PATCH_INVALID
+        if record.run_status in {RunStatus.INVALID, RunStatus.ACCEPTANCE_ERROR}
+        or record.result.failure_reason is Reason.PATCH_INVALID
     }
     errors = sorted(failed - set(resolved) - set(blank))
     completed = [task_id for task_id in submitted if task_id not in errors and task_id not in blank]
@@ -359,24 +362,25 @@ def report(records: Sequence[AttemptRecord], tasks: Sequence[str]) -> Mapping[st
     return {**counts, **_repeats(records), "schema_version": 2}
 
 
+def is_decided(record: AttemptRecord) -> bool:
+    """Return whether an attempt counts in the contract rate."""
+    return contract_value(record.run_status, record.invalid_cause, passed=record.result.passed) is not None
+
+
 def _is_empty(record: AttemptRecord) -> bool:
     """Return whether the patch changes nothing. A patch that cannot be read or applied has no files either, and is an error."""
-    invalid = record.result.failure_reason is Reason.PATCH_INVALID
+    invalid = record.run_status is RunStatus.INVALID or record.result.failure_reason is Reason.PATCH_INVALID
     return record.patch is not None and not record.patch.files and not invalid
 
 
 def _repeats(records: Sequence[AttemptRecord]) -> dict[str, Json]:
-    """Return pass@k and pass^k over the attempts in the contract rate, if an instance has several predictions."""
-    counted: dict[str, list[int]] = {record.task_id: [] for record in records}
-    if len(counted) == len(records):
-        return {}
+    """Return pass@k and pass^k if an instance has several predictions."""
+    outcomes: dict[str, list[bool]] = {}
     for record in records:
-        result = record.result
-        trial = Trial(record.task_id, record.repeat, record.run_status, result.passed, record.invalid_cause)
-        value = trial.value(Rate.CONTRACT)
-        if value is not None:
-            counted[record.task_id].append(value)
-    clusters = [(sum(values), len(values)) for values in counted.values()]
+        outcomes.setdefault(record.task_id, []).append(record.result.passed)
+    if all(len(passed) == 1 for passed in outcomes.values()):
+        return {}
+    clusters = [(sum(passed), len(passed)) for passed in outcomes.values()]
     return {
         "resolved_rule": RESOLVED_RULE,
         "predictions": len(records),
