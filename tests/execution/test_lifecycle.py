@@ -95,6 +95,16 @@ def test_phases_that_a_failed_setup_prevents_are_missing(ab: Ab, tmp_path: Path)
     assert phases_in(events) == ["opening", "setup", "packaging"]
 
 
+def test_setup_failure_that_is_not_retried_costs_nothing(ab: Ab, tmp_path: Path) -> None:
+    task = make_task(tmp_path / "task", more="setup: {commands: ['date +%s.%N; exit 3']}\n")
+    for number, cached in enumerate((False, True)):
+        out = tmp_path / str(number)
+        record = ab.run_task(task, "--agent", "reference", "--out", out).record
+        finished = [event["payload"] for event in events_of(out) if event["type"] == "setup_command_finished"]
+        assert [(step["exit_code"], step["cached"]) for step in finished] == [(3, cached)]
+        assert (record["cost"]["phases"]["setup"] == 0) is cached
+
+
 @pytest.mark.req("R-02a")
 def test_manifest_is_complete_when_the_agent_starts(ab: Ab, task: Path, tmp_path: Path) -> None:
     """The program cannot see the manifest, so the manifest must say that it was written before the program started."""

@@ -215,6 +215,8 @@ class SetupStep:
     timed_out: bool
     stdout: bytes
     stderr: bytes
+    cached: bool = False
+    """Whether it ran earlier, and its result was reused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,8 +100,6 @@ class Attempt(ABC):
         self.config_class: str | None = None
         self.env_digest: str | None = None
         self.setup_steps: list[SetupStep] = []
-        self.setup_ran = False
-        """Setup ran for this attempt: the prepared environment was not in the cache."""
         self.baseline: Baseline | None = None
         self.headroom: Headroom | None = None
         """The part of the cost cap that is reserved for acceptance; None before the checks ran on the base repository."""

@@ -70,17 +70,15 @@ def prepare(attempt: Attempt) -> PreparedTask:
     attempt.redact_repository()
 
     def record_step(step: SetupStep) -> None:
-        _record_step(attempt, len(attempt.setup_steps), step, cached=False)
+        _record_step(attempt, len(attempt.setup_steps), step)
         attempt.setup_steps.append(step)
-        attempt.setup_ran = True
 
     prepared = attempt.lab.prepare(attempt.row.task, record_step)
     attempt.env_digest = prepared.environment.digest
     attempt.rules = replace(attempt.rules, known_packages=prepared.known_packages)
     if not attempt.setup_steps:
-        attempt.setup_steps += prepared.environment.steps
-        for index, step in enumerate(attempt.setup_steps):
-            _record_step(attempt, index, step, cached=True)
+        for step in prepared.environment.steps:
+            record_step(replace(step, cached=True))
     return prepared
 
 
@@ -141,9 +139,9 @@ def _measure_baseline(attempt: Attempt, prepared: PreparedTask) -> TaskError | H
     return None
 
 
-def _record_step(attempt: Attempt, index: int, step: SetupStep, *, cached: bool) -> None:
-    """Log one setup command with its result. `cached`: it ran earlier, and its result was reused."""
-    attempt.log.append(SetupCommandStarted(index=index, command=step.command, capture=step.capture, cached=cached))
+def _record_step(attempt: Attempt, index: int, step: SetupStep) -> None:
+    """Log one setup command with its result."""
+    attempt.log.append(SetupCommandStarted(index=index, command=step.command, capture=step.capture, cached=step.cached))
     attempt.log.append(
         SetupCommandFinished(
             index=index,
@@ -152,6 +150,6 @@ def _record_step(attempt: Attempt, index: int, step: SetupStep, *, cached: bool)
             duration_us=int(step.duration_sec * US),
             stdout=excerpt(step.stdout, store=attempt.blobs),
             stderr=excerpt(step.stderr, store=attempt.blobs),
-            cached=cached,
+            cached=step.cached,
         )
     )

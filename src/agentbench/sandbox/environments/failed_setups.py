@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from agentbench.core.canonical import Json, digest
 from agentbench.core.dataclass import dataclass
@@ -123,7 +124,7 @@ def _is_transient(steps: Sequence[SetupStep], error: SetupFailed) -> bool:
 
 def _raise(failure: Failure, on_step: Callable[[SetupStep], None]) -> None:
     for step in failure.steps:
-        on_step(step)
+        on_step(replace(step, cached=True))
     if failure.recorded_at:
         # This comes first, because the program's own output may be long and is truncated where space is short.
         message = f"setup failed at {failure.recorded_at} and was not retried (use --fresh-setup): {failure.message}"
