@@ -48,7 +48,7 @@ def test_run_of_several_methods_has_a_total_for_each(tmp_path: Path, capsys: pyt
     print_result(StudyResult((old, new)), as_json=False)
     assert capsys.readouterr().out.splitlines()[:2] == [
         "old: 1 of 2 attempts passed",
-        "new: 1 of 1 attempts passed, 1 invalid and in no rate",
+        "new: 1 of 1 attempt passed, 1 invalid and in no rate",
     ]
 
 

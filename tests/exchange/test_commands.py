@@ -15,6 +15,7 @@ from agentbench.core.reasons import Outcome
 from agentbench.exchange.registry import exporters, importers
 from agentbench.reports.run_list import list_runs
 from tests.exchange.sample_runs import sample_run
+from tests.reports.runs import record, run_dir
 
 pytestmark = pytest.mark.component
 
@@ -45,6 +46,15 @@ def test_export_and_import_report_what_they_wrote(run: Path, tmp_path: Path) -> 
         done = CliRunner().invoke(command, [*arguments, value["run_dir"]])
         assert isinstance(done.exception, InputError)
         assert "was imported from another tool, so it cannot be resumed" in done.exception.message
+
+
+def test_import_counts_a_safety_stop_as_not_passed(tmp_path: Path) -> None:
+    kinds = ("pass", "safety", "harness")
+    folder = run_dir(tmp_path / "run", [record(f"t{n}", kind) for n, kind in enumerate(kinds)])
+    done = export(folder, "--format", "inspect", "--out", tmp_path / "x.eval")
+    assert "error instead of a score: 1 attempt outside the contract rate" in done.stderr
+    done = CliRunner().invoke(import_run.command, [str(tmp_path / "x.eval"), "--out", str(tmp_path / "runs")])
+    assert done.stdout.splitlines()[0] == "Imported from inspect: 1 of 2 attempts passed, 1 invalid and in no rate"
 
 
 def test_help_lists_every_format(run: Path) -> None:

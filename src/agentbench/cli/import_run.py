@@ -37,6 +37,7 @@ def command(path: Path, *, form: str | None, out: Path, as_json: bool) -> None:
     """Read results of another tool as a run directory."""
     from agentbench.exchange.imported_run import write_imported_run
     from agentbench.exchange.registry import find_importer
+    from agentbench.reports.number_format import attempts_passed
 
     importer = find_importer(path, form)
     run = write_imported_run(importer.read(path), path, out)
@@ -44,6 +45,5 @@ def command(path: Path, *, form: str | None, out: Path, as_json: bool) -> None:
         counts = {"attempts": run.attempts, "passed": run.passed, "invalid": run.invalid}
         click.echo(json.dumps({"run_dir": str(run.path), "format": importer.name, **counts}))
         return
-    counted = f"{run.passed} of {run.attempts} passed" + (f", {run.invalid} without a decision" if run.invalid else "")
-    click.echo(f"Imported from {importer.name}: {counted}")
+    click.echo(f"Imported from {importer.name}: {attempts_passed(run.passed, run.attempts - run.invalid, run.invalid)}")
     click.echo(f"Run directory: {run.path}")

@@ -45,6 +45,7 @@ def _print_lines(result: StudyResult) -> None:
     from agentbench.core.reasons import InvalidCause
     from agentbench.core.text import printable
     from agentbench.record.headline import headline
+    from agentbench.reports.number_format import attempts_passed
 
     lines = []
     totals: dict[str, list[int]] = {}
@@ -60,10 +61,9 @@ def _print_lines(result: StudyResult) -> None:
     if len(lines) == 1:
         click.echo(lines[0][1])
     else:
-        for variant, (passed, counted, outside) in totals.items():
+        for variant, total in totals.items():
             method = f"{printable(variant)}: " if len(totals) > 1 else ""
-            invalid = f", {outside} invalid and in no rate" if outside else ""
-            click.echo(f"{method}{passed} of {counted} attempts passed{invalid}")
+            click.echo(method + attempts_passed(*total))
         for label, verdict in lines:
             click.echo(label + verdict)
     for variant in (variant for variant, found in commands_found.items() if not found):

@@ -49,6 +49,7 @@ from agentbench.record.schema import (
     TerminationRecord,
     Timestamps,
 )
+from agentbench.statistics.trials import contract_value
 from agentbench.trace.events import GateResult
 from agentbench.trace.json_safe import valid_utf8
 
@@ -72,6 +73,7 @@ class ImportedRun:
     attempts: int
     passed: int
     invalid: int
+    """Attempts outside the contract rate."""
 
 
 def write_imported_run(log: ImportedLog, source: Path, out: Path) -> ImportedRun:
@@ -123,7 +125,8 @@ class _Writer:
         self._write_files(self.path / record.artifact_paths.task_dir, attempt)
         self._records.write(record.line() + b"\n")
         self._passed += record.result.passed
-        self._invalid += record.run_status is RunStatus.INVALID
+        value = contract_value(record.run_status, record.invalid_cause, passed=record.result.passed)
+        self._invalid += value is None
 
     def finish(self) -> ImportedRun:
         """Write `run.json` last: a folder without it is not a run."""

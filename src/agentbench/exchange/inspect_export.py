@@ -25,6 +25,7 @@ from agentbench.exchange.source_run import SourceRun
 from agentbench.record.headline import headline
 from agentbench.record.schema import AttemptRecord, Cost
 from agentbench.record.schema import Usage as RecordUsage
+from agentbench.reports.number_format import plural
 from agentbench.statistics.trials import contract_value
 
 LOG_VERSION = 2
@@ -121,7 +122,7 @@ class _Totals:
 
     def notes(self) -> tuple[str, ...]:
         outside = self.attempts - len(self.values)
-        return (f"{outside} attempts outside the contract rate have an error and no score",) if outside else ()
+        return (f"error instead of a score: {plural(outside, 'attempt')} outside the contract rate",) if outside else ()
 
 
 def _header(run: SourceRun, totals: _Totals) -> JsonDict:

@@ -75,6 +75,12 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
+def attempts_passed(passed: int, counted: int, invalid: int) -> str:
+    """Format how many attempts passed, of those that count in the contract rate, and how many are outside of it."""
+    outside = f", {invalid} invalid and in no rate" if invalid else ""
+    return f"{passed} of {plural(counted, 'attempt')} passed{outside}"
+
+
 def total(values: Sequence[float]) -> float:
     """Return the exact sum, or infinity if a float cannot hold it."""
     try:
