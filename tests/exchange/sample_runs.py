@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentbench.core.reasons import Outcome
+from agentbench.core.reasons import Outcome, TerminationCode
 from agentbench.execution.attempt.conversation import conversation
 from agentbench.record.attempt_folder import EVENTS, AttemptFolder
 from agentbench.record.run_directory import RunDirectory
@@ -27,6 +27,7 @@ def sample_run(
     *,
     digest: bool = False,
     exact_patch: str | None = None,
+    ending: TerminationCode = TerminationCode.AGENT_STOPPED,
 ) -> Path:
     """Create a closed run with one attempt per outcome, at tasks `task-1`, `task-2`, …
 
@@ -36,7 +37,8 @@ def sample_run(
     if digest:
         run.evidence = EvidenceTerms("digest", lambda _attempt: Discarded())
     for number, outcome in enumerate(outcomes, start=1):
-        add_attempt(run, f"task-{number}", samples.SampleAttempt(outcome, HOSTILE, exact_patch=exact_patch))
+        sample = samples.SampleAttempt(outcome, HOSTILE, ending=ending, exact_patch=exact_patch)
+        add_attempt(run, f"task-{number}", sample)
     run.close()
     return run.path
 

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from agentbench.core.errors import InputError
-from agentbench.core.reasons import Outcome, RunStatus
+from agentbench.core.reasons import Outcome, RunStatus, TerminationCode
 from agentbench.exchange.imported_run import safe_id, write_imported_run
 from agentbench.exchange.registry import find_exporter, find_importer
 from agentbench.exchange.source_run import open_source
 from agentbench.record.bundle import write_bundle
+from agentbench.record.headline import headline
 from agentbench.record.schema import Cost
 from agentbench.reports import paired_decision, summary_data
 from agentbench.reports.card import attempt_card, run_card
@@ -89,6 +90,14 @@ def test_import_of_an_exported_run_keeps_verdicts_and_rates(tmp_path: Path, form
     )
     assert [row.gates for row in imported_again.rows] == [row.gates for row in own_again.rows]
     assert {row.contract_id for row in imported_again.rows} == {row.contract_id for row in imported.rows}
+
+
+@pytest.mark.parametrize("form", ["inspect", "atif"])
+def test_import_does_not_repeat_the_decision(tmp_path: Path, form: str) -> None:
+    run = sample_run(tmp_path / "run", (Outcome.PASS,), ending=TerminationCode.SETUP_FAILED)
+    for number in range(2):
+        run = round_trip(run, form, tmp_path / str(number)).path
+        assert [headline(final) for final in open_run(run).finals] == ["INVALID SETUP_FAILED: done"]
 
 
 def test_gate_decides_alike_on_runs_and_their_imports(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ from agentbench.record.schema import (
 from agentbench.statistics.trials import contract_value
 from agentbench.trace.events import GateResult
 from agentbench.trace.json_safe import valid_utf8
+from agentbench.verdict.headline import headline
 
 SOURCE = "meta/imported.json"
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9._-]+")
@@ -182,7 +183,9 @@ class _Writer:
             usage=attempt.usage,
             cost=Cost() if attempt.cost is None else attempt.cost.model_copy(update={"method_id": method_id}),
             artifact_paths=ArtifactPaths(task_dir=task_dir),
-            termination=TerminationRecord(code=verdict.pop("ended"), rationale=valid_utf8(attempt.why[:MAX_TEXT])),
+            termination=TerminationRecord(
+                code=verdict.pop("ended"), rationale=valid_utf8(_rationale(attempt)[:MAX_TEXT])
+            ),
             **verdict,
         )
 
@@ -237,6 +240,16 @@ def safe_id(text: str) -> str:
     if plain == text:
         return plain
     return f"{plain or 'id'}-{sha256_hex(text.encode('utf-8', 'backslashreplace'))[:8]}"
+
+
+def _rationale(attempt: ImportedAttempt) -> str:
+    """Return why an attempt ended. The line that AgentBench exported begins with the decision, which the record restores."""
+    verdict = attempt.exported
+    if verdict is None:
+        return attempt.why
+    result = verdict.result
+    decision = headline(verdict.run_status, result.failure_reason, verdict.attribution, "", passed=result.passed)
+    return attempt.why.removeprefix(decision).removeprefix(": ")
 
 
 def _imported_id(text: str) -> str:
