@@ -76,7 +76,7 @@ def command() -> None:
     "methods",
     multiple=True,
     required=True,
-    help="Method under test: a variant, or the agent noop, reference or scripted; can be repeated.",
+    help="Method under test: a variant (name or file), or the agent noop, reference or scripted; can be repeated.",
 )
 @click.option("--stratum", "strata", multiple=True, help="Key of `strata` to stratify by; can be repeated.")
 def init_command(

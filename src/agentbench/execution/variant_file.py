@@ -88,13 +88,18 @@ def bundled_variants() -> Path:
     return installed if installed.is_dir() else package.parent.parent / "configs" / "variants"
 
 
+def is_path(name: str) -> bool:
+    """Return whether a variant is given by its file instead of its name."""
+    return name.endswith((".yaml", ".yml"))
+
+
 def load_variant(name: str, folder: Path) -> VariantFile:
     """Read `folder/NAME.yaml`, the bundled variant NAME, or the file NAME if it is a path to a YAML file.
 
     Raises:
         InputError: the file does not exist, cannot be read, or is not a variant.
     """
-    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    path = Path(name) if is_path(name) else folder / f"{name}.yaml"
     if not path.exists() and (bundled := bundled_variants() / f"{name}.yaml").is_file():
         path = bundled
     if not path.exists():

@@ -175,7 +175,7 @@ def registered_files(folder: Path, registration: Registration) -> tuple[PilotFil
     if changed:
         remedy = f"restore it; `ab verify {shell_quoted(folder)}` lists everything that was altered"
         raise InputError(f"{copy / changed[0]} is missing or differs from the registration", remedy=remedy)
-    return read_pilot(copy), parse_plan(read_text(copy / PLAN), str(copy / PLAN))
+    return read_pilot(copy, registration.method_names), parse_plan(read_text(copy / PLAN), str(copy / PLAN))
 
 
 def require_folder(folder: Path) -> None:

@@ -80,7 +80,7 @@ def test_new_pilot_with_unknown_methods_is_refused(tmp_path: Path) -> None:
         new_pilot(tmp_path / "study", options)
     assert [problem.partition(" not found")[0] for problem in caught.value.problems] == [
         "variant 'nosuch'",
-        f"variant '{tmp_path / 'study' / 'gone.yaml'}'",
+        "variant 'gone.yaml'",
     ]
     assert not (tmp_path / "study").exists()
 
@@ -92,6 +92,20 @@ def test_new_pilot_is_valid(tmp_path: Path) -> None:
     assert pilot.names == ("baseline", "scripted", "noop", "reference")
     assert [(entry.name, entry.tasks_dir) for entry in pilot.suites] == [("demo", None), ("mine", "tasks")]
     assert pilot.seed == 20260307
+
+
+def test_method_has_the_name_of_its_variant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("name: careful\nagent: noop\n")
+    new_pilot(tmp_path / "sub/study", NewPilot(("demo",), ("mine.yaml",), tmp_path / "tasks"))
+    pilot = read_pilot(tmp_path / "sub/study")
+    assert pilot.methods[0].variant == "../../mine.yaml"
+    assert pilot.names[0] == "careful"
+    assert read_pilot(tmp_path / "sub/study", ("registered",)).names[0] == "registered"
+    (tmp_path / "mine.yaml").write_text("name: very careful\nagent: noop\n")
+    with pytest.raises(ContractError) as caught:
+        read_pilot(tmp_path / "sub/study")
+    assert "'very careful' cannot be the name of a method" in caught.value.problems[0]
 
 
 def read_pilot_of(folder: Path, text: str) -> PilotFile:

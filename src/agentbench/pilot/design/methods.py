@@ -14,7 +14,7 @@ from agentbench.core.problems import Problems
 from agentbench.execution.config import CliChoices, Configuration, resolve
 from agentbench.execution.predictions import Prediction, prediction_rows, read_patch
 from agentbench.execution.request import VARIANTS
-from agentbench.execution.variant_file import VariantFile, load_variant
+from agentbench.execution.variant_file import VariantFile, is_path, load_variant
 from agentbench.pilot.design.pilot_file import MethodEntry, PilotFile
 
 OWN_VARIANTS = "variants"
@@ -29,7 +29,7 @@ def load_entry_variant(entry: MethodEntry, folder: Path) -> VariantFile | None:
     """
     if entry.variant is None:
         return None
-    if entry.variant.endswith((".yaml", ".yml")):
+    if is_path(entry.variant):
         return load_variant(str(folder / entry.variant), VARIANTS)
     own = folder / OWN_VARIANTS
     return load_variant(entry.variant, own if (own / f"{entry.variant}.yaml").is_file() else VARIANTS)

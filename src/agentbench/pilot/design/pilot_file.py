@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from agentbench.core.protocol import PROTOCOL_SEED
 from agentbench.statistics.sequential.rules import MAX_LOOKS
@@ -15,6 +14,7 @@ STAGES = ("feasibility", "limited", "full")
 StageName = Literal["feasibility", "limited", "full"]
 AGENTS = ("noop", "reference", "scripted")
 """Bundled agents that a pilot can name without a variant file."""
+METHOD_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$"
 
 
 class _Part(BaseModel):
@@ -35,7 +35,7 @@ class SuiteEntry(_Part):
 class MethodEntry(_Part):
     """A method or a baseline. Give exactly one of `variant`, `agent` and `patches`."""
 
-    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")
+    name: str | None = Field(default=None, pattern=METHOD_NAME)
     """Name in the plan and in reports; by default that of the variant or agent."""
     variant: str | None = None
     """Variant: a name (in `variants/` beside pilot.yaml, in `configs/variants`, or bundled), or a YAML file."""
@@ -50,10 +50,16 @@ class MethodEntry(_Part):
     model: str | None = None
     """Model of the variant, as with `ab run --model`."""
 
+    _default_name: str = PrivateAttr(default="")
+
     @property
     def label(self) -> str:
         """The name of the method in the plan."""
-        return self.name or self.agent or (Path(self.variant).stem if self.variant else "patches")
+        return self.name or self._default_name or self.agent or self.variant or "patches"
+
+    def set_default_name(self, name: str) -> None:
+        """Set the name of the variant, which is in the variant's file."""
+        self._default_name = name
 
 
 class FeasibilityStage(_Part):

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentbench.contract.problem import InvalidFileError, KeyPath, KeyProblems
 from agentbench.contract.schema import Strata
 from agentbench.contract.schema_problems import validate_document
 from agentbench.contract.yaml_document import Document, read_document
-from agentbench.pilot.design.pilot_file import STAGES, Budgets, MethodEntry, PilotFile, PowerAssumptions, Stages
+from agentbench.core.errors import AgentBenchError
+from agentbench.pilot.design.methods import load_entry_variant
+from agentbench.pilot.design.pilot_file import (
+    METHOD_NAME,
+    STAGES,
+    Budgets,
+    MethodEntry,
+    PilotFile,
+    PowerAssumptions,
+    Stages,
+)
 from agentbench.pilot.folder import PILOT_FILE
 
 
-def read_pilot(folder: Path) -> PilotFile:
-    """Read `pilot.yaml` of a pilot.
+def read_pilot(folder: Path, names: Sequence[str] = ()) -> PilotFile:
+    """Read `pilot.yaml` of a pilot. `names` are those of its methods and baselines if they are registered.
 
     Raises:
         ContractError: it cannot be read, or with every problem and its line.
@@ -23,6 +35,7 @@ def read_pilot(folder: Path) -> PilotFile:
     validated = validate_document(document, PilotFile)
     pilot, problems = validated.model, list(validated.problems)
     if pilot is not None:
+        _name_variants(pilot, folder, names)
         problems += [
             document.problem(path, message)
             for path, message in _inconsistencies(pilot)
@@ -31,6 +44,18 @@ def read_pilot(folder: Path) -> PilotFile:
     if pilot is None or problems:
         raise InvalidFileError(document.file, problems)
     return pilot
+
+
+def _name_variants(pilot: PilotFile, folder: Path, names: Sequence[str]) -> None:
+    """Name methods after their variants. The copy of a registration has no variants, so their registered names are used."""
+    for index, entry in enumerate(pilot.entries):
+        if index < len(names):
+            entry.set_default_name(names[index])
+        else:
+            # A variant that cannot be read is reported when the methods are resolved.
+            with contextlib.suppress(AgentBenchError):
+                variant = load_entry_variant(entry, folder)
+                entry.set_default_name("" if variant is None else variant.name)
 
 
 def pilot_document(folder: Path) -> Document:
@@ -68,6 +93,8 @@ def _entry_problems(pilot: PilotFile) -> KeyProblems:
             yield (*path, "model"), "only a variant has a model"
         if entry.minutes is not None and entry.patches is None:
             yield (*path, "minutes"), "only for patches that people make"
+        if entry.name is None and not re.fullmatch(METHOD_NAME, entry.label):
+            yield path, f"{entry.label!r} cannot be the name of a method; give it a `name` of letters, digits and ._-"
         if entry.label in names:
             yield path, f"two methods are called {entry.label}; give one of them another `name`"
         names.add(entry.label)

@@ -12,6 +12,7 @@ from agentbench.contract.suite import DEMO
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.core.problems import Problems
+from agentbench.execution.variant_file import is_path
 from agentbench.pilot.design.methods import load_entry_variant
 from agentbench.pilot.design.pilot_file import AGENTS, MethodEntry, PilotFile
 from agentbench.pilot.folder import PILOT_FILE, is_pilot, write_text
@@ -43,7 +44,7 @@ def new_pilot(folder: Path, options: NewPilot) -> Path:
     except OSError as error:
         raise InputError(f"cannot create {folder}: {error.strerror}") from None
     suites = "".join(_suite(name, options.tasks_dir, folder) for name in options.suites)
-    text = _TEMPLATE.replace("@SUITES@", suites).replace("@METHODS@", _methods(options.methods))
+    text = _TEMPLATE.replace("@SUITES@", suites).replace("@METHODS@", _methods(options.methods, folder))
     text = text.replace("@STRATA@", json.dumps(list(options.strata)))
     write_text(folder / SCHEMA, schema_text(PilotFile))
     write_text(folder / PILOT_FILE, text)
@@ -58,24 +59,31 @@ def _require_variants(names: Sequence[str], folder: Path) -> None:
     problems = Problems()
     for name in names:
         entry = None if name in AGENTS else MethodEntry(variant=name)
-        problems.collect(lambda entry=entry: entry and load_entry_variant(entry, folder))  # type: ignore[misc]
+        # Paths on the command line are relative to the working directory.
+        place = Path() if is_path(name) else folder
+        problems.collect(lambda entry=entry, place=place: entry and load_entry_variant(entry, place))  # type: ignore[misc]
     problems.raise_all(", nothing was written")
 
 
 def _suite(name: str, tasks_dir: Path, folder: Path) -> str:
     if name == DEMO:
         return f"  - name: {json.dumps(name)}\n"
-    return f"  - name: {json.dumps(name)}\n    tasks_dir: {json.dumps(os.path.relpath(tasks_dir.resolve(), folder.resolve()))}\n"
+    return f"  - name: {json.dumps(name)}\n    tasks_dir: {json.dumps(_relative(tasks_dir, folder))}\n"
 
 
-def _methods(names: Sequence[str]) -> str:
+def _relative(path: Path, folder: Path) -> str:
+    return os.path.relpath(path.resolve(), folder.resolve())
+
+
+def _methods(names: Sequence[str], folder: Path) -> str:
     lines = []
     for name in names:
         if name == "scripted":
             lines.append("  - {agent: scripted, script: scripts}\n")
         else:
             key = "agent" if name in AGENTS else "variant"
-            lines.append(f"  - {{{key}: {json.dumps(name)}}}\n")
+            value = _relative(Path(name), folder) if is_path(name) else name
+            lines.append(f"  - {{{key}: {json.dumps(value)}}}\n")
     return "".join(lines)
 
 

@@ -83,6 +83,11 @@ class Registration(FrozenContent):
     amends: Amendment | None
 
     @property
+    def method_names(self) -> tuple[str, ...]:
+        """The names of methods and baselines, in the order of pilot.yaml."""
+        return tuple(method.name for method in self.methods)
+
+    @property
     def frozen_ms(self) -> int:
         """Time of the registration in milliseconds since 1970."""
         return round(datetime.fromisoformat(self.frozen_at).timestamp() * 1000)

@@ -65,7 +65,7 @@ def _check_figure(state: PilotState, result: PilotVerification) -> None:
 
 def _check_plan(state: PilotState, registration: Registration, copy: Path, result: PilotVerification) -> None:
     """Compute plan, power analysis and cost projection again."""
-    pilot = read_pilot(copy)
+    pilot = read_pilot(copy, registration.method_names)
     tasks = [PlannedTask(task.task_id, task.stratum) for task in registration.tasks]
     for name, text in _computed_files(pilot, tasks):
         if name == POWER and registration.schema_version < CURRENT_RULES:
