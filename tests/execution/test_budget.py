@@ -146,6 +146,21 @@ def test_execution_counts_against_the_shared_cap(ab: Ab, tmp_path: Path) -> None
     assert {record["termination"]["evidence"] != [] for record in attempts[1:]} == {True}
 
 
+def test_attempt_that_never_started_has_the_level_and_model_of_its_configuration(ab: Ab, tmp_path: Path) -> None:
+    tasks = make_suite(tmp_path / "tasks", "one", "two")
+    (tmp_path / "model.yaml").write_text("answers: [{text: Done.}]\n")
+    (tmp_path / "prices.csv").write_text(PRICES)
+    ran = ab(
+        *("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "command", "--agent-command", "true", "--json"),
+        *("--model", f"scripted:{tmp_path / 'model.yaml'}", "--prices", tmp_path / "prices.csv"),
+        *("--total-usd", "0.001", "--out", tmp_path / "out"),
+    )
+    made, not_started = ran.json["attempts"]
+    assert not_started["termination"]["rationale"].startswith("not started: the run's total budget")
+    assert (not_started["observability"], not_started["model"]) == (made["observability"], made["model"])
+    assert (made["observability"], made["model"]["name"]) == ("gateway", "scripted")
+
+
 @pytest.mark.req("C-09", "R-13")
 def test_spent_total_starts_no_attempt_and_resumes_with_a_higher_cap(ab: Ab, tmp_path: Path) -> None:
     attempts = priced_run(ab, tmp_path, ("one", "two", "three"), 100.0, "--total-usd", "3")
@@ -153,6 +168,7 @@ def test_spent_total_starts_no_attempt_and_resumes_with_a_higher_cap(ab: Ab, tmp
     assert stopped["termination"]["rationale"].startswith("the run's total budget (--total-usd) is spent: ")
     assert not_started["termination"]["rationale"].startswith("not started: the run's total budget")
     assert not_started["usage"]["tool_calls"] == 0
+    assert {record["observability"] for record in attempts} == {"tools"}
     for record in (stopped, not_started):
         assert (record["run_status"], record["invalid_cause"]) == ("invalid", "operator")
         assert record["result"]["failure_reason"] == "INTERRUPTED"

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from agentbench.cli.report import command
 from agentbench.core.errors import ContractError, InputError
+from agentbench.core.reasons import Observability
 from agentbench.reports.csv_results import OUTCOMES, read_results
 from agentbench.reports.paired import compare_sides
 from agentbench.reports.sources import open_side, open_sides
@@ -53,6 +54,13 @@ def swept(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.req("A-02", "U-01")
+def test_level_of_an_attempt_outside_the_rates_is_not_compared(tmp_path: Path) -> None:
+    a = run_dir(tmp_path / "a", [record("a"), record("b")])
+    for kind, remarks in (("harness", 0), ("fail", 1)):
+        b = run_dir(tmp_path / kind, [record("a"), record("b", kind, observability=Observability.PROCESS)])
+        assert len(compare_sides(open_side(str(a)), open_side(str(b))).comparability.remarks) == remarks
+
+
 def test_first_line_has_decision_effect_interval_and_p_value(swept: tuple[Path, Path]) -> None:
     first, *rest = text_of("--run-a", swept[0], "--run-b", swept[1], "--method", "mcnemar").splitlines()
     assert first.startswith("# B IS BETTER: better − base = +85.7 points (95% CI +")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agentbench.execution.attempt.judge import JudgeChoice
     from agentbench.models.client.chat_model import ChatModel
     from agentbench.models.factory import ModelFactory
-    from agentbench.models.metered_model import EventSink, MeteredModel
+    from agentbench.models.metered_model import EventSink, MeteredModel, ModelIdentity
     from agentbench.models.presets import ModelChoice
     from agentbench.models.recording.recorded import Recording
 
@@ -136,6 +136,15 @@ class Models:
             overrides=overrides(row.configuration),
         )
         return self.factory.metered_model(choice, params)
+
+    def identity(self, row: PlanRow) -> ModelIdentity | None:
+        """Return the model of the agent as records name it, or None if the configuration names none.
+
+        Raises:
+            InputError: there is no recording for this attempt.
+        """
+        choice = self.agent_choice(row)
+        return None if choice is None else self.factory.identity(choice, agent_recording(choice, row))
 
     def with_sampling(self, row: PlanRow) -> PlanRow:
         """Return the row with the sampling settings of its model's preset, or the defaults, where no other source gives one.

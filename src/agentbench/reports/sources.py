@@ -25,7 +25,7 @@ from agentbench.reports.record_rows import VERIFY, Row, read_records, read_rows,
 from agentbench.reports.seal_marks import ALTERED, IMPORTED, NO_SEAL, SealMarks
 from agentbench.reports.signature import RECORDS, RunSignature, read_signature, with_evidence
 from agentbench.statistics.comparability import Identity
-from agentbench.statistics.trials import Rate, Trial
+from agentbench.statistics.trials import Rate, Trial, contract_value
 
 T = TypeVar("T")
 
@@ -390,7 +390,8 @@ def identity_of(row: Row) -> Identity:
         env_digest=row.env_digest,
         config_class=row.config_class,
         harness_version=row.harness_version,
-        observability=row.observability,
+        # An attempt outside the contract rate may never have started; no trace of it is compared.
+        observability=None if contract_value(row.status, row.cause, passed=row.passed) is None else row.observability,
         seed=row.seed,
     )
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 
 from agentbench.acceptance.sandbox_loss import attribute_loss
 from agentbench.agents.base import Agent, AgentExit, require_multi_turn, run_session
 from agentbench.agents.briefing import write_briefing
 from agentbench.agents.command import agent_mounts
-from agentbench.agents.registry import make_agent
-from agentbench.core.errors import SandboxLost, TotalBudgetSpent
+from agentbench.agents.registry import UnusedModel, make_agent
+from agentbench.core.errors import AgentBenchError, SandboxLost, TotalBudgetSpent
 from agentbench.core.reasons import Observability, TerminationCode
 from agentbench.execution.agent_setup import agent_setup
 from agentbench.execution.attempt.base import Attempt
@@ -86,10 +86,23 @@ class AgentAttempt(Attempt):
     def observability(self) -> Observability | None:
         return None if self.agent is None else self.agent.observability
 
+    def recorded_observability(self) -> Observability:
+        """Return the level of the agent, also if the attempt never started."""
+        if self.agent is None:
+            # The attempt needs its record, whatever an agent of a plug-in raises.
+            with suppress(Exception):
+                model = None if self.row.configuration.value("model") is None else UnusedModel()
+                return make_agent(self.row.configuration.agent, agent_setup(self.row, model)).observability
+        return super().recorded_observability()
+
     def model_record(self) -> Model:
         fields: dict[str, str | None] = {"prompt_version": getattr(self.agent, "prompt_version", None)}
-        if self.metered_model is not None:
-            identity = self.metered_model.identity
+        identity = None if self.metered_model is None else self.metered_model.identity
+        if identity is None:
+            # What prevents the model is in the termination.
+            with suppress(AgentBenchError):
+                identity = self.lab.models.identity(self.row)
+        if identity is not None:
             fields |= {"provider": identity.provider, "name": identity.name}
         return super().model_record().model_copy(update=fields)
 

@@ -138,6 +138,10 @@ class Attempt(ABC):
         """How much of the agent the trace shows; None if there is no agent (yet)."""
         return None
 
+    def recorded_observability(self) -> Observability:
+        """Return the level for the record; a given patch shows only its effects."""
+        return self.observability or Observability.PROCESS
+
     def model_record(self) -> Model:
         """Describe the model for the record."""
         value = self.row.configuration.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentbench.acceptance.validation import Baseline
-from agentbench.core.reasons import Observability, TerminationCode
+from agentbench.core.reasons import TerminationCode
 from agentbench.execution.attempt.base import US, Attempt
 from agentbench.execution.version import harness_version
 from agentbench.policy.costs import Costs
@@ -60,7 +60,7 @@ def build_record(
         agent=row.configuration.agent,
         repeat=row.repeat,
         seed=row.seed,
-        observability=attempt.observability or Observability.PROCESS,
+        observability=attempt.recorded_observability(),
         commands=None if verdict.commands is None else verdict.commands.status,
         commands_why="" if verdict.commands is None else verdict.commands.why,
         model=attempt.model_record(),

@@ -40,7 +40,6 @@ from agentbench.execution.cluster.received_attempt import adopt
 from agentbench.execution.executor import LocalThreads
 from agentbench.execution.job import AttemptJob, Observer
 from agentbench.execution.lab import Lab
-from agentbench.execution.models import agent_recording
 from agentbench.execution.plan import PlanRow
 from agentbench.models.metered_model import ModelIdentity
 from agentbench.record.schema import AttemptRecord
@@ -264,9 +263,9 @@ class RayExecutor:
 def _identities(row: PlanRow, lab: Lab) -> dict[str, ModelIdentity]:
     """Return the models of the agent and of the judge, by role."""
     models, identities = lab.models, {}
-    choice = models.agent_choice(row)
-    if choice is not None:
-        identities[AGENT] = models.factory.identity(choice, agent_recording(choice, row))
+    agent = models.identity(row)
+    if agent is not None:
+        identities[AGENT] = agent
     if lab.judge is not None and row.task.judge_enabled:
         judge = lab.judge.choice(row, models)
         identities[JUDGE] = models.factory.identity(judge, judge_recording(judge, row))

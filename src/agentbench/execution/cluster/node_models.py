@@ -198,6 +198,9 @@ class NodeModels(Models):
     def close_attempt(self, row: PlanRow) -> None:
         self._attempts.pop(row.key, None)
 
+    def identity(self, row: PlanRow) -> ModelIdentity | None:
+        return self._attempts[row.key][1].get(AGENT)
+
     def account(self, row: PlanRow) -> Account:
         return DriverAccount(self._attempts[row.key][0], AGENT) if self._capped else super().account(row)
 
@@ -205,8 +208,8 @@ class NodeModels(Models):
         return DriverAccount(self._attempts[row.key][0], JUDGE) if self._capped else super().judge_account(row)
 
     def metered_model(self, row: PlanRow, account: Account, log: EventLog, blobs: BlobStore) -> MeteredModel | None:
-        client, identities = self._attempts[row.key]
-        identity = identities.get(AGENT)
+        client = self._attempts[row.key][0]
+        identity = self.identity(row)
         if identity is None:
             return None
         pinned = ModelIdentity(identity.provider, identity.name, overrides(row.configuration))
