@@ -194,6 +194,25 @@ def test_every_report_counts_the_same_attempts_to_review(tmp_path: Path) -> None
     index.close()
 
 
+def test_list_counts_attempts_and_names_no_defect_of_a_correct_patch(run: Path) -> None:
+    common = ("--attempt", "d", "--minutes", 3)
+    said = adjudicate(run, *common, "--truth", "correct", "--reviewer", "al").stdout
+    assert said == "correct: d, repeat 1 (POLICY_VIOLATION), 3 minutes by al\n"
+    adjudicate(run, *common, "--truth", "incorrect", "--reviewer", "bo")
+    first, *rows = adjudicate(run, "--list").output.splitlines()
+    assert first == "1 adjudicated (6 minutes), 1 of them disputed, 1 to review"
+    assert [row.split()[1:-1] for row in rows[:2]] == [["correct", "al"], ["incorrect", "policy.scope", "bo"]]
+
+
+def test_attempt_without_a_patch_cannot_be_correct(tmp_path: Path) -> None:
+    run = run_dir(tmp_path / "run", [record("a", "task", patch=None)])
+    refused = adjudicate(run, "--attempt", "a", "--truth", "correct", "--minutes", 1)
+    assert isinstance(refused.exception, InputError)
+    assert refused.exception.message == "a, repeat 1 (SETUP_FAILED) has no patch, so nothing can be correct"
+    assert not (run / "adjudications.jsonl").exists()
+    assert adjudicate(run, "--attempt", "a", "--truth", "undecidable", "--minutes", 1).exit_code == 0
+
+
 def test_list_shows_waiting_attempts(run: Path) -> None:
     assert "0 adjudicated (0 minutes), 1 to review" in adjudicate(run, "--list").output
     assert json.loads(adjudicate(run, "--list", "--json").output)["review_reasons"] == {"01-a-1": ["needs review"]}

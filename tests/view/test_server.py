@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -23,8 +24,9 @@ from agentbench.execution.task_results import keep_result
 from agentbench.execution.validation import audit_json
 from agentbench.record.run_directory import RunDirectory
 from agentbench.record.schema import ArtifactPaths, Cost
-from agentbench.reports.adjudications import read_adjudications
+from agentbench.reports.adjudications import Finding, Truth, adjudicate, read_adjudications
 from agentbench.reports.record_rows import read_rows
+from agentbench.reports.sources import open_run
 from agentbench.view.explorer import Explorer
 from agentbench.view.index import Entry, RunIndex
 from agentbench.view.roots import Roots
@@ -260,6 +262,10 @@ def test_adjudication_is_what_the_command_writes(editable: Served) -> None:
     assert adjudication.categories == ("invariant_violation",)
     (after,) = (one for one in editable.get("/api/queue")["reviews"] if one["task"] == "median")
     assert after["adjudicated"].startswith("incorrect by ")
+    record = next(record for record in open_run(editable.folder / "a").finals if record.task_id == "median")
+    adjudicate(editable.folder / "a", record, Finding(Truth.CORRECT, "bo", 1.0))
+    (after,) = (one for one in editable.get("/api/queue")["reviews"] if one["task"] == "median")
+    assert re.fullmatch("disputed: incorrect by .+, correct by bo", after["adjudicated"])
     for wrong in (
         {"truth": "maybe"},
         {"minutes": -1},

@@ -107,7 +107,7 @@ def command(
     from agentbench.reports.escape import plain
 
     verdict = "passed" if record.result.passed else record.result.failure_reason
-    named = f", {', '.join(adjudication.categories)}" if adjudication.categories else ""
+    named = f", {', '.join(adjudication.defects)}" if adjudication.defects else ""
     attempt = f"{record.task_id}, repeat {record.repeat} ({verdict})"
     click.echo(plain(f"{adjudication.truth}: {attempt}{named}, {minutes:g} minutes by {name}", 1000))
     for old in same:
@@ -135,7 +135,7 @@ def _select(run: Run, wanted: str) -> AttemptRecord:
 def _list(run: Run, *, as_json: bool) -> None:
     import json
 
-    from agentbench.reports.adjudications import read_adjudications, to_review
+    from agentbench.reports.adjudications import Agreement, read_adjudications, reviews, to_review
     from agentbench.reports.escape import columns, plain
     from agentbench.reports.json_parts import seals_json
 
@@ -152,13 +152,17 @@ def _list(run: Run, *, as_json: bool) -> None:
         click.echo(json.dumps(document, indent=2))
         return
     minutes = sum(adjudication.minutes for adjudication in adjudications)
-    click.echo(run.mark_seals(f"{len(adjudications)} adjudicated ({minutes:g} minutes), {len(waiting)} to review"))
     tasks = {row.attempt_id: row.task for row in run.rows}
+    attempts = {adjudication.attempt_id for adjudication in adjudications}
+    reviewed = reviews(adjudications, run.records([row for row in run.rows if row.attempt_id in attempts]))
+    disputed = sum(review.agreement is Agreement.DISPUTED for review in reviewed)
+    differ = f", {disputed} of them disputed" if disputed else ""
+    click.echo(run.mark_seals(f"{len(attempts)} adjudicated ({minutes:g} minutes){differ}, {len(waiting)} to review"))
     table = [
         (
             plain(tasks.get(adjudication.attempt_id, ""), 60),
             str(adjudication.truth),
-            plain(", ".join(adjudication.categories or (adjudication.category,)), 80),
+            plain(", ".join(adjudication.defects), 80),
             plain(adjudication.reviewer, 40),
             adjudication.attempt_id,
             "",

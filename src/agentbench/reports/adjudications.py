@@ -25,6 +25,7 @@ from agentbench.record.naming import ADJUDICATIONS
 from agentbench.record.schema import AttemptRecord, Part, Tag
 from agentbench.reports.record_rows import Row
 from agentbench.statistics.error_rates import Case
+from agentbench.verdict.headline import judged_only
 from agentbench.verdict.taxonomy import taxonomy
 
 MAX_NOTE = 10_000
@@ -54,6 +55,11 @@ class Adjudication(Part):
     minutes: float = Field(ge=0)
     note: str = Field(default="", max_length=MAX_NOTE)
     at: str
+
+    @property
+    def defects(self) -> tuple[str, ...]:
+        """What is wrong with an incorrect patch."""
+        return (self.categories or (self.category,)) if self.truth is Truth.INCORRECT else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +93,15 @@ def adjudicate(folder: Path, record: AttemptRecord, finding: Finding) -> Adjudic
     """Append a finding to the run's adjudications.
 
     Raises:
-        InputError: a category is unknown, missing or contradicts the finding, or a value is out of range.
+        InputError: a category is unknown, missing or contradicts the finding, a value is out of range, or the attempt has no patch
+            that could be correct.
         RecordError: the file cannot be written.
     """
+    reason = record.result.failure_reason
+    judged = judged_only(record.run_status, reason, record.attribution)
+    if finding.truth is Truth.CORRECT and record.patch is None and not judged:
+        msg = f"{record.task_id}, repeat {record.repeat} ({reason}) has no patch, so nothing can be correct"
+        raise InputError(msg, remedy="an attempt without a patch needs no adjudication, or is incorrect or undecidable")
     categories = _categories(record, finding)
     try:
         adjudication = Adjudication(
@@ -187,6 +199,12 @@ class Review:
     """Categories with which it was rejected."""
     actual: tuple[str, ...] = ()
     """Categories that it has according to its reviewers."""
+    findings: tuple[str, ...] = ()
+    """The finding of each reviewer: `incorrect by ada`."""
+
+    def __str__(self) -> str:
+        disputed = "disputed: " if self.agreement is Agreement.DISPUTED else ""
+        return disputed + ", ".join(self.findings)
 
 
 def reviews(adjudications: Sequence[Adjudication], records: Iterable[AttemptRecord]) -> tuple[Review, ...]:
@@ -210,12 +228,13 @@ def cases(reviewed: Iterable[Review]) -> tuple[Case, ...]:
 def _review(flagged: tuple[str, ...], adjudications: Sequence[Adjudication]) -> Review:
     attempt_id = adjudications[0].attempt_id
     findings = {(adjudication.truth, _actual(adjudication, flagged)) for adjudication in adjudications}
+    stated = tuple(f"{adjudication.truth} by {adjudication.reviewer}" for adjudication in adjudications)
     if len(findings) > 1:
-        return Review(attempt_id, Agreement.DISPUTED, flagged)
+        return Review(attempt_id, Agreement.DISPUTED, flagged, findings=stated)
     ((truth, actual),) = findings
     if actual is None:
-        return Review(attempt_id, Agreement.UNMAPPED, flagged)
-    return Review(attempt_id, Agreement(truth), flagged, tuple(sorted(actual)))
+        return Review(attempt_id, Agreement.UNMAPPED, flagged, findings=stated)
+    return Review(attempt_id, Agreement(truth), flagged, tuple(sorted(actual)), stated)
 
 
 def _actual(adjudication: Adjudication, flagged: tuple[str, ...]) -> frozenset[str] | None:

@@ -10,7 +10,7 @@ from agentbench.core.canonical import Json
 from agentbench.core.errors import AgentBenchError, InputError
 from agentbench.core.user_name import user_name
 from agentbench.execution.operator import pending_questions, write_answer
-from agentbench.reports.adjudications import Finding, Truth, adjudicate, flagged_categories, read_adjudications
+from agentbench.reports.adjudications import Finding, Truth, adjudicate, flagged_categories, read_adjudications, reviews
 from agentbench.reports.html.bounded import bounded
 from agentbench.reports.html.data import KINDS, kind_of
 from agentbench.reports.html.detail import review_json
@@ -25,7 +25,7 @@ QUEUE_SEC = 3.0
 def queue(index: RunIndex, pages: RunPages, only: str = "") -> dict[str, Json]:
     """List questions that wait for an operator, and attempts that need review, of all runs or `only` one."""
     questions: list[Json] = []
-    reviews: list[Json] = []
+    waiting: list[Json] = []
     until = time.monotonic() + QUEUE_SEC
     left_out = 0
     for entry in index.entries(wait=True):
@@ -34,14 +34,14 @@ def queue(index: RunIndex, pages: RunPages, only: str = "") -> dict[str, Json]:
         questions += _questions(entry)
         if entry.counts is None or not entry.counts.flagged:
             continue
-        if len(reviews) >= MAX_QUEUE or time.monotonic() > until:
+        if len(waiting) >= MAX_QUEUE or time.monotonic() > until:
             left_out += entry.counts.flagged
             continue
         try:
-            reviews += _reviews(entry, pages)
+            waiting += _reviews(entry, pages)
         except AgentBenchError:
             continue
-    return {"questions": questions, "reviews": reviews[:MAX_QUEUE], "left_out": left_out, **categories()}
+    return {"questions": questions, "reviews": waiting[:MAX_QUEUE], "left_out": left_out, **categories()}
 
 
 def categories() -> dict[str, Json]:
@@ -63,10 +63,12 @@ def _questions(entry: Entry) -> list[Json]:
 def _reviews(entry: Entry, pages: RunPages) -> list[Json]:
     """List the flagged attempts of a run, those without an adjudication first."""
     run = pages.run(entry)
-    reviewed: dict[str, str] = {}
-    for adjudication in read_adjudications(run.path):
-        reviewed[adjudication.attempt_id] = f"{adjudication.truth} by {adjudication.reviewer}"
-    rows = sorted((row for row in run.rows if row.needs_review), key=lambda row: row.attempt_id in reviewed)[:MAX_QUEUE]
+    adjudications = read_adjudications(run.path)
+    adjudicated = {adjudication.attempt_id for adjudication in adjudications}
+    flagged = (row for row in run.rows if row.needs_review)
+    rows = sorted(flagged, key=lambda row: row.attempt_id in adjudicated)[:MAX_QUEUE]
+    records = run.records(rows)
+    reviewed = {review.attempt_id: str(review) for review in reviews(adjudications, records)}
     return [
         {
             "run": entry.key,
@@ -81,7 +83,7 @@ def _reviews(entry: Entry, pages: RunPages) -> list[Json]:
             "flagged": list(flagged_categories(record)),
             "adjudicated": bounded(reviewed.get(row.attempt_id), text=300),
         }
-        for row, record in zip(rows, run.records(rows), strict=True)
+        for row, record in zip(rows, records, strict=True)
     ]
 
 
