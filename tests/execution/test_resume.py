@@ -60,9 +60,26 @@ def test_retry_announces_missing_attempts_besides_repeated_ones(ab: Ab, tmp_path
     wait_for(lambda: slow.asleep() == 2)
     interrupt(process, signal.SIGINT)
     slow.finish_at_once()
+    (slow.run / "signature.dsse.json").write_text("{}")
     ran = ab("retry", slow.run)
+    assert f"warning: {slow.run} is signed; its signature becomes stale" in ran.stderr
     assert "Repeating 2 attempts in the same run, and making 1 attempt that is missing." in ran.stderr
     assert "[3/3]" in ran.stderr
+
+
+@pytest.mark.req("R-13")
+def test_resume_of_a_run_with_nothing_left_writes_nothing(ab: Ab, tmp_path: Path) -> None:
+    tasks = make_suite(tmp_path / "tasks", "one")
+    started = ab("run", "--suite", "tiny", "--tasks-dir", tasks, "--agent", "noop", "--out", tmp_path / "out")
+    assert started.code == 0, started.stderr
+    (run,) = (tmp_path / "out").iterdir()
+    (run / "signature.dsse.json").write_text("{}")
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()}
+    resumed = ab("run", "--resume", run)
+    assert (resumed.code, resumed.stdout) == (0, started.stdout)
+    assert "Nothing is left to do" in resumed.stderr
+    assert "stale" not in resumed.stderr
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.req("R-13")

@@ -30,9 +30,10 @@ def execute_study(
     finally:
         with closing():
             for run in study.runs.values():
-                _write_summary(study, run.path)
                 complete = completed or study.is_complete(run)
-                run.close("completed" if complete else "interrupted")
+                if run.writable:
+                    _write_summary(study, run.path)
+                    run.close("completed" if complete else "interrupted")
                 closed(run, complete)
     return study.result()
 

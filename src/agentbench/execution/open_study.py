@@ -37,9 +37,13 @@ from agentbench.execution.stopping import Stopping
 from agentbench.execution.study import Again, Study, remaining_rows
 from agentbench.execution.version import harness_version
 from agentbench.policy.prices import MICRO
-from agentbench.record.naming import require_writable
+from agentbench.record.attempt_folder import EVENTS
+from agentbench.record.naming import SIGNATURE, require_writable
 from agentbench.record.run_directory import RunDirectory, study_runs
+from agentbench.record.run_state import run_state
 from agentbench.record.schema import AttemptRecord
+from agentbench.trace.events import ComparisonDecided
+from agentbench.trace.log import read_events
 
 HIGHER_CAP = "resume with a higher --total-usd or --task-usd"
 
@@ -151,7 +155,8 @@ def resume_study(
 ) -> Iterator[Study]:
     """Reopen a run. Finished attempts are kept; interrupted ones are repeated, or with `again` those that it selects.
 
-    A run with a stopping rule is reopened together with the run of the other method.
+    A run with a stopping rule is reopened together with the run of the other method. A finished run that has nothing left to do is
+    only read, so that its signature stays valid.
 
     Raises:
         InputError, SandboxUnavailable: the run cannot be resumed here; nothing was written.
@@ -167,17 +172,36 @@ def resume_study(
         # A key missing in this terminal must not use attempts up: their records would be final.
         remaining = [row for row, _ in remaining_rows(members, rows, again)]
         check_requirements(executor, lab, remaining, observer, preflight_sec=request.preflight_limit)
-        paths, caps = {str(run.meta["variant"]): run.path for run in members}, _shared_caps(request)
-        runs = {
-            variant: stack.enter_context(_reopened_run(paths[variant], request, configuration, lab, caps))
-            for variant, configuration in configurations.items()
-        }
+        runs, caps = {str(run.meta["variant"]): run for run in members}, _shared_caps(request)
+        complete = _has_ended(members) and (not remaining or (stopping is not None and _is_decided(members)))
+        if not complete:
+            _warn_of_signatures(members, observer)
+            runs = {
+                variant: stack.enter_context(_reopened_run(runs[variant].path, request, configuration, lab, caps))
+                for variant, configuration in configurations.items()
+            }
         study = Study(rows, lab, runs, request.seed, executor, observer, again, stopping)
-        study.close_abandoned()
+        if not complete:
+            study.close_abandoned()
         if lab.models.capped:
             lab.models.book(study_records(before))
             _require_budget(study)
         yield study
+
+
+def _has_ended(runs: Iterable[RunDirectory]) -> bool:
+    return all(run_state(run.path) == "finished" for run in runs)
+
+
+def _is_decided(runs: Iterable[RunDirectory]) -> bool:
+    """Return whether the stopping rule has ended the comparison."""
+    return all(any(True for _ in read_events(run.path / EVENTS, types={ComparisonDecided.type})) for run in runs)
+
+
+def _warn_of_signatures(runs: Iterable[RunDirectory], observer: Observer) -> None:
+    for run in runs:
+        if (run.path / SIGNATURE).is_file():
+            observer.warn(f"{run.path} is signed; its signature becomes stale, so sign it again with `ab sign`")
 
 
 def _both_methods(run: RunDirectory) -> list[RunDirectory]:

@@ -128,7 +128,8 @@ class Study:
             decided = stopping.decide(record for run in runs for record in run.finals())
             if decided is not None:
                 for run in runs:
-                    run.record_decision(decided)
+                    if run.writable:
+                        run.record_decision(decided)
                 return
 
     def close_abandoned(self) -> None:

@@ -187,6 +187,10 @@ class RunDirectory:
         """Return the head of the run's chain while the run is open for writing."""
         return self._log.head if self._log else None
 
+    @property
+    def writable(self) -> bool:
+        return self._log is not None
+
     def records(self) -> Iterator[AttemptRecord]:
         """Yield every record in the order that attempts ended. An incomplete last line is ignored.
 
