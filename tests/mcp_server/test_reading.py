@@ -164,3 +164,12 @@ def test_missing_folder_is_an_error(project: Project) -> None:
     done = project.ab("mcp", "no-such-folder")
     assert done.code == 2
     assert "no-such-folder is not a folder" in done.stderr
+
+
+def test_invalid_arguments_are_described_in_one_sentence(session: Session) -> None:
+    assert session.error("read_attempt", run="latest") == "read_attempt: argument 'attempt' is missing"
+    wrong = session.error("list_runs", limit=500, offset=-1)
+    assert wrong == (
+        "list_runs: argument 'limit': input should be less than or equal to 200; "
+        "argument 'offset': input should be greater than or equal to 0"
+    )

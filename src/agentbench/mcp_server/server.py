@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Annotated, Literal, ParamSpec
+from typing import Annotated, Any, Literal, ParamSpec
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 import agentbench as ab
 from agentbench.mcp_server.answer import Answer
@@ -15,9 +15,9 @@ from agentbench.mcp_server.launcher import Launcher
 from agentbench.mcp_server.library import Library
 
 try:
-    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver import Context, MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
-    from mcp.types import ToolAnnotations
+    from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 except ImportError:
     raise ab.InputError("mcp is not installed", remedy="pip install 'agentbench-harness[mcp]'") from None
 
@@ -32,11 +32,33 @@ Page = Annotated[int, Field(ge=1, le=200)]
 Offset = Annotated[int, Field(ge=0)]
 
 
+class _Server(MCPServer[None]):
+    """A server that describes invalid arguments in one sentence instead of pydantic's text."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(_invalid_arguments(name, error.__cause__)) from error.__cause__
+            raise
+
+
+def _invalid_arguments(tool: str, error: ValidationError) -> str:
+    problems = [
+        f"argument '{'.'.join(map(str, detail['loc']))}' is missing"
+        if detail["type"] == "missing"
+        else f"argument '{'.'.join(map(str, detail['loc']))}': {detail['msg'][:1].lower()}{detail['msg'][1:]}"
+        for detail in error.errors(include_url=False, include_input=False)
+    ]
+    return f"{tool}: {'; '.join(problems)}"
+
+
 def make_server(library: Library, launcher: Launcher | None) -> MCPServer[None]:
     """Return a server with the tools that read, and with a launcher also those that start runs."""
-    server: MCPServer[None] = MCPServer(
-        "agentbench", version=ab.__version__, instructions=INSTRUCTIONS, log_level="ERROR"
-    )
+    server = _Server("agentbench", version=ab.__version__, instructions=INSTRUCTIONS, log_level="ERROR")
     _add_reading_tools(server, library)
     if launcher is not None:
         _add_running_tools(server, launcher)
