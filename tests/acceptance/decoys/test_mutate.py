@@ -183,6 +183,14 @@ def test_elements_are_exchanged_where_their_order_matters(ordered: bool) -> None
 
 
 @pytest.mark.req("G-01")
+def test_rows_of_a_list_are_exchanged() -> None:
+    """Otherwise code that agrees with its rows in any order would be right."""
+    source = "def test_it():\n    assert f() == [('b', 2), ('a', 1)]\n"
+    decoys = [decoys_of(source, str(seed))[0] for seed in range(100)]
+    assert 0.3 < sum("[('a', 1), ('b', 2)]" in decoy for decoy in decoys) / len(decoys) < 0.7
+
+
+@pytest.mark.req("G-01")
 @pytest.mark.parametrize(
     "line, kind", [("f() is True", "condition"), ("f() == False", "condition"), ("f() == [1]", "value")]
 )

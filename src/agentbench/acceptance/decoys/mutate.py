@@ -25,9 +25,10 @@ from agentbench.acceptance.decoys.exceptions import other_exceptions
 from agentbench.acceptance.decoys.literals import LiteralPart, literal_parts
 from agentbench.acceptance.decoys.mutation import Kind, Mutation, Place, Row
 from agentbench.acceptance.decoys.places import WrittenValue, written_values
-from agentbench.acceptance.decoys.row_id import RowId, occurrences, word_of
+from agentbench.acceptance.decoys.prose import says, word_of
+from agentbench.acceptance.decoys.row_id import RowId
 from agentbench.acceptance.decoys.shape import Versions, constants_of
-from agentbench.acceptance.decoys.source_file import SourceFile, TestDef, names_in
+from agentbench.acceptance.decoys.source_file import SourceFile, names_in
 
 _MAX_CANDIDATES, _MAX_DRAWN = 20, 100
 _SHARED_OTHERWISE = 0.7
@@ -75,10 +76,10 @@ def find_mutations(
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return {}
     mutations: dict[Place, Mapping[Row | None, Mutation]] = {}
-    for place, function in file.functions.items():
+    for place in file.functions:
         if place in wanted:
             rng = random.Random("\0".join((seed, *place)))  # noqa: S311 - the seed is secret
-            mutations[place] = _TestMutator(file, everywhere, function, rng, new_names, new_lines).mutations()
+            mutations[place] = _TestMutator(file, everywhere, place, rng, new_names, new_lines).mutations()
     return {place: by_row for place, by_row in mutations.items() if by_row}
 
 
@@ -89,17 +90,18 @@ class _TestMutator:
         self,
         file: SourceFile,
         everywhere: Counter[Hashable],
-        test: TestDef,
+        place: Place,
         rng: random.Random,
         new_names: frozenset[str],
         new_lines: frozenset[int],
     ) -> None:
         self._file = file
         self._everywhere = everywhere
-        self._test = test
+        self._test = test = file.functions[place]
         self._rng = rng
         self._new_names = new_names
-        self._prose = file.prose(test)
+        self._place = place
+        self._prose = file.prose(test, place)
         self._helpers = comparing_helpers(file.tree, test)
         self._assertions = final_assertions(test, self._helpers)
         # In random order: code that knew which assertion is changed could answer only this one honestly.
@@ -169,17 +171,23 @@ class _TestMutator:
         elements = value.elts if isinstance(value, ast.List | ast.Tuple) else []
         if self._rng.random() < 1 / 2 or _ANY_ORDER & names_in(statement):
             return None
-        constants = [
-            element for element in elements if isinstance(element, ast.Constant) and not self._is_in_prose(element)
-        ]
+        candidates = [element for element in elements if self._is_exchangeable(element)]
         pairs = [
             (left, right)
-            for left, right in itertools.combinations(constants[:_MAX_CANDIDATES], 2)
-            if type(left.value) is type(right.value) and left.value != right.value
+            for left, right in itertools.combinations(candidates[:_MAX_CANDIDATES], 2)
+            if _kinds_of(left) == _kinds_of(right) and ast.dump(left) != ast.dump(right)
         ]
         self._rng.shuffle(pairs)
         exchanged = (self._with_exchanged(value, left, right) for left, right in pairs)
         return self._replace(value, "value", self._versions(value, value).same(exchanged))
+
+    def _is_exchangeable(self, element: ast.expr) -> bool:
+        """Return whether an element of a list is a literal, or a row of literals, that no words say."""
+        if isinstance(element, ast.Constant):
+            return not self._is_in_prose(element)
+        return isinstance(element, ast.Tuple | ast.List) and all(
+            isinstance(part, ast.Constant) for part in element.elts
+        )
 
     def _with_exchanged(self, value: ast.expr, left: ast.expr, right: ast.expr) -> str:
         file = self._file
@@ -218,8 +226,8 @@ class _TestMutator:
 
     def _is_in_prose(self, literal: ast.Constant, *, without: ast.expr | None = None) -> bool:
         """Return whether the test also says a value in words, which would still say the right one."""
-        prose = self._prose if without is None else self._file.prose(self._test, without=without)
-        return bool(occurrences(word_of(literal.value, self._file.text(literal)), prose))
+        prose = self._prose if without is None else self._file.prose(self._test, self._place, without=without)
+        return says(prose, word_of(literal.value, self._file.text(literal)))
 
     def _drawn(self, value: object, text: str, literals: list[str]) -> list[str]:
         """Return other literals in the same style, each the more likely the more often it occurs."""
@@ -261,7 +269,7 @@ class _TestMutator:
     def _other_exception(self) -> Mutation | None:
         for statement in self._assertions:
             call = expected_exception(statement)
-            if call is not None:
+            if call is not None and not says(self._prose, self._file.text(call.args[0]).rpartition(".")[2]):
                 others = other_exceptions(call.args[0], self._file, self._rng)
                 versions = self._versions(call.args[0], call.args[0])
                 return self._replace(call.args[0], "exception", versions.same(others) or versions.similar(others))
@@ -297,3 +305,10 @@ class _TestMutator:
                 space = after + (file.source[after : after + 1] == b" ")
                 return self._mutation(test.lineno, start, space, "condition", "")
         return self._mutation(test.lineno, start, end, "condition", f"not ({file.text(test)})")
+
+
+def _kinds_of(element: ast.expr) -> tuple[type, ...]:
+    """Return the type of a literal, or the types of a row and of the literals in it."""
+    if isinstance(element, ast.Tuple | ast.List):
+        return type(element), *(kind for part in element.elts for kind in _kinds_of(part))
+    return (type(element.value) if isinstance(element, ast.Constant) else type(element),)

@@ -7,11 +7,14 @@ import re
 
 from agentbench.acceptance.decoys.mutation import Mutation
 from agentbench.acceptance.decoys.places import WrittenValue
+from agentbench.acceptance.decoys.prose import occurrences, says, word_of
 from agentbench.acceptance.decoys.source_file import SourceFile
 from agentbench.core.dataclass import dataclass
 
 _is_plain = re.compile(r"[^\\'\"\n\r]+").fullmatch
 """Whether a text is written the same way in every literal."""
+_minus_zeros = re.compile(r"-0(?![\w.])").findall
+"""Nobody writes this number."""
 _is_name = re.compile(r"\w+", re.ASCII).fullmatch
 """Whether the compiler makes equal texts one object."""
 
@@ -36,6 +39,7 @@ class RowId:
             return None
         is_once = sum(occurrences(word, file.text(part)) for part in param.args) == 1 == occurrences(word, row_id.value)
         text = file.text(row_id)
+        is_once = is_once and not says(row_id.value.replace(word, " ", 1), word)
         is_only_one = _is_plain(row_id.value) and text[1:-1] == row_id.value and file.literals[str].count(text) == 1
         return cls(row_id, word, file) if is_once and is_only_one else None
 
@@ -54,19 +58,12 @@ class RowId:
     def _changed(self, replacement: str) -> str:
         """Return the literal of the id with another word."""
         other = word_of(ast.literal_eval(replacement), replacement)
-        return re.sub(rf"(?<![\w.]){re.escape(self.word)}(?!\w|\.\d)", lambda _: other, self.file.text(self.node))
+        return re.sub(
+            rf"(?<![^\W_])(?<!\.){re.escape(self.word)}(?![^\W_]|\.\d)", lambda _: other, self.file.text(self.node)
+        )
 
     def _looks_alike(self, changed: str) -> bool:
         text, before = changed[1:-1], self.file.text(self.node)[1:-1]
         is_new = changed not in self.file.literals[str]
+        is_new = is_new and len(_minus_zeros(text)) <= len(_minus_zeros(before))
         return bool(_is_plain(text)) and is_new and bool(_is_name(text)) == bool(_is_name(before))
-
-
-def word_of(value: object, text: str) -> str:
-    """Return how words say a value that is written as `text`."""
-    return value if isinstance(value, str) else text
-
-
-def occurrences(word: str, text: str) -> int:
-    """Return how often a text contains a word, as a whole word."""
-    return len(re.findall(rf"(?<!\w){re.escape(word)}(?!\w)", text)) if word else 0

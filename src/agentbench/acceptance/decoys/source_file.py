@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from agentbench.acceptance.decoys.mutation import MAX_SOURCE, Place
+from agentbench.acceptance.decoys.prose import descriptions, names_of
 from agentbench.core import python_syntax as syntax
 
 TestDef = ast.FunctionDef | ast.AsyncFunctionDef
@@ -54,15 +55,15 @@ class SourceFile:
     def text(self, node: ast.expr) -> str:
         return self.source[self.start(node) : self.end(node)].decode()
 
-    def prose(self, test: TestDef, *, without: ast.expr | None = None) -> str:
-        """Return what a test says in words: its name, docstring, comments and messages.
+    def prose(self, test: TestDef, place: Place, *, without: ast.expr | None = None) -> str:
+        """Return what a test says in words: its name and those of its classes, docstring, comments, messages, descriptions.
 
         Docstrings of the module and its classes, and ids of rows, may belong to any test. `without` is an id to leave out.
         """
         first, last = self._first_line(test), test.end_lineno or test.lineno
         comments = [text for line, text in self._comments.items() if first <= line <= last]
-        messages = [self.text(message) for message in _messages(test)]
-        words = [test.name.replace("_", " "), ast.get_docstring(test) or "", *comments, *messages]
+        messages = [self.text(message) for message in (*_messages(test), *descriptions(test))]
+        words = [names_of(place), ast.get_docstring(test) or "", *comments, *messages]
         ids = [self.text(row_id) for row_id in self._row_ids if row_id is not without]
         return "\n".join([*words, *self._docstrings, *ids])
 
