@@ -80,8 +80,8 @@ class DecoyPlan(BaseModel):
         )
 
     def covered(self, tests: Collection[str]) -> int:
-        """Return how many of the tests have a decoy with a wrong value. An inverted condition is easier to recognise."""
-        ids = {test for target in self.targets if target.mutation.kind != "condition" for test in target.ids}
+        """Return how many of the tests have a decoy with a wrong value. Others are easier to recognise."""
+        ids = {test for target in self.targets if target.mutation.is_conclusive for test in target.ids}
         return len(ids.intersection(tests))
 
 

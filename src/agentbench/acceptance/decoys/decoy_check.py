@@ -233,7 +233,7 @@ class _DecoyCheck:
 
     def _expects_one_class(self, target: DecoyTarget, run: DecoyRun) -> bool:
         mutation = target.mutation
-        is_one = mutation.kind == "exception" and self._exception_classes.has(
+        is_one = mutation.kind in {"exception", "said exception"} and self._exception_classes.has(
             mutation.original, mutation.replacements[run.assignment.decoys[target]]
         )
         self._without_evidence |= set(target.ids) if is_one else set()

@@ -23,7 +23,7 @@ MAX_FAIL_TO_PASS, MAX_DECOYS_WITH_PASS_TO_PASS = 2000, 20
 """Maximum number of fail-to-pass ids with decoys. If they are fewer than the second number, pass-to-pass ids are added."""
 VERSION = 15
 """Raise this when the fields of `DecoyPlan` change."""
-METHOD = 8
+METHOD = 9
 """Raise this when tests are mutated or runs are drawn differently. Recorded plans stay valid, cached ones are made again."""
 MAX_PLANS = 5
 """Number of plans to draw, each with fewer tests, until the reference behaves correctly in all runs."""

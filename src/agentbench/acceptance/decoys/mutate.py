@@ -269,10 +269,12 @@ class _TestMutator:
     def _other_exception(self) -> Mutation | None:
         for statement in self._assertions:
             call = expected_exception(statement)
-            if call is not None and not says(self._prose, self._file.text(call.args[0]).rpartition(".")[2]):
+            if call is not None:
+                is_said = says(self._prose, self._file.text(call.args[0]).rpartition(".")[2])
+                kind: Kind = "said exception" if is_said else "exception"
                 others = other_exceptions(call.args[0], self._file, self._rng)
                 versions = self._versions(call.args[0], call.args[0])
-                return self._replace(call.args[0], "exception", versions.same(others) or versions.similar(others))
+                return self._replace(call.args[0], kind, versions.same(others) or versions.similar(others))
         return None
 
     def _inverted(self) -> Mutation | None:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-Kind = Literal["value", "exception", "condition"]
+Kind = Literal["value", "exception", "condition", "said exception"]
 Place = tuple[str, ...]
 """Names of the enclosing classes and of the test."""
 Row = tuple[str, int]
@@ -31,8 +31,12 @@ class Mutation(BaseModel):
     kind: Kind
     """Value and exception: another one is written. Condition: it is inverted, or a truth value is. That is less
     conclusive: an object equal to everything handles `!=` correctly, and where the base repository gives the wrong one
-    of two answers, the other one is right.
+    of two answers, the other one is right. Said exception: words of the test say which one is right.
     """
+
+    @property
+    def is_conclusive(self) -> bool:
+        return self.kind not in {"condition", "said exception"}
 
     def describe(self, number: int) -> str:
         original, replacement = (part.strip()[:80] for part in (self.original, self.replacements[number]))
