@@ -18,6 +18,8 @@ from agentbench.acceptance.inspection.universal_equality import (
 RUNNER_PACKAGES = frozenset({"_pytest", "pytest", "pluggy", "unittest", "doctest"})
 NATIVE_PACKAGES = frozenset({"ctypes", "_ctypes", "cffi"})
 """They call machine code and reach memory by its address, which the audit hook does not see."""
+INTERPRETERS = frozenset({"_interpreters", "_xxsubinterpreters", "interpreters"})
+"""They run code in another interpreter of the process, which has no audit hook."""
 FRAME_VALUES = frozenset({"f_locals", "f_back", "co_consts", "tb_frame", "gi_frame"})
 FRAME_CONTENTS = frozenset({"f_locals", "co_consts", "gi_frame"})
 """Attributes that expose the content of a frame. Code that only looks for its caller uses `f_back` alone."""
@@ -145,6 +147,9 @@ def _runner_imports(node: ast.AST, *, in_fallback: bool) -> Iterator[RuleMatch]:
             yield RuleMatch("runner_internals", node.lineno, "imports the test runner", top, gating=False)
         elif top in NATIVE_PACKAGES:
             detail = f"can call machine code and change memory ({name})"
+            yield RuleMatch("native_code", node.lineno, detail, top, gating=False)
+        elif INTERPRETERS.intersection(name.split(".")[:2]) and top in INTERPRETERS | {"concurrent"}:
+            detail = f"can run code that no audit hook sees ({name})"
             yield RuleMatch("native_code", node.lineno, detail, top, gating=False)
 
 
