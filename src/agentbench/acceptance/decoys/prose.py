@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 _PARTS = re.compile(
     r"0[xX][0-9a-fA-F]+|[0-9]+(?:[_,][0-9]{3})*(?:\.[0-9]+)?|[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+"
@@ -41,9 +42,15 @@ def occurrences(word: str, text: str) -> int:
 
 def says(text: str, word: str) -> bool:
     """Return whether a text says a word, whatever its case, its separators and how numbers in it are written."""
-    wanted, parts = tuple(_spoken(word)), tuple(_spoken(text))
+    wanted, parts = tuple(_spoken(word)), _spoken_of(text)
     is_said = any(parts[at : at + len(wanted)] == wanted for at in range(len(parts) - len(wanted) + 1))
     return (bool(wanted) and is_said) or bool(occurrences(word, text))
+
+
+@lru_cache(maxsize=4)
+def _spoken_of(text: str) -> tuple[str | float, ...]:
+    """Return the words of a test, which are searched for each of its values."""
+    return tuple(_spoken(text))
 
 
 def _spoken(text: str) -> Iterator[str | float]:

@@ -37,11 +37,11 @@ class RowId:
         row_id = None if param is None else next((part.value for part in param.keywords if part.arg == "id"), None)
         if param is None or not isinstance(row_id, ast.Constant) or not isinstance(row_id.value, str):
             return None
-        is_once = sum(occurrences(word, file.text(part)) for part in param.args) == 1 == occurrences(word, row_id.value)
-        text = file.text(row_id)
-        is_once = is_once and not says(row_id.value.replace(word, " ", 1), word)
-        is_only_one = _is_plain(row_id.value) and text[1:-1] == row_id.value and file.literals[str].count(text) == 1
-        return cls(row_id, word, file) if is_once and is_only_one else None
+        text, said = file.text(row_id), row_id.value
+        is_in_one_value = sum(occurrences(word, file.text(part)) for part in param.args) == 1
+        is_said_once = occurrences(word, said) == 1 and not says(said.replace(word, " ", 1), word)
+        is_only_id = _is_plain(said) and text[1:-1] == said and file.literals[str].count(text) == 1
+        return cls(row_id, word, file) if is_in_one_value and is_said_once and is_only_id else None
 
     def possible(self, replacements: list[str]) -> list[str]:
         """Return the replacements of the literal with which the id looks like the original."""
@@ -64,6 +64,6 @@ class RowId:
 
     def _looks_alike(self, changed: str) -> bool:
         text, before = changed[1:-1], self.file.text(self.node)[1:-1]
-        is_new = changed not in self.file.literals[str]
-        is_new = is_new and len(_minus_zeros(text)) <= len(_minus_zeros(before))
-        return bool(_is_plain(text)) and is_new and bool(_is_name(text)) == bool(_is_name(before))
+        if not _is_plain(text) or changed in self.file.literals[str] or bool(_is_name(text)) != bool(_is_name(before)):
+            return False
+        return len(_minus_zeros(text)) <= len(_minus_zeros(before))
