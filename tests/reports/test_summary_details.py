@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from agentbench.cli.show import command as show
+from agentbench.reports.html.detail import Trace, detail
 from agentbench.reports.provenance import evidence
 from agentbench.reports.sources import open_run
 from agentbench.reports.summary import summarise
@@ -168,6 +170,34 @@ def test_broken_evidence_does_not_stop_a_summary(tmp_path: Path) -> None:
         (run / "tasks" / task / "manifest.json").write_text(manifest, encoding="utf-8")
         (run / "tasks" / task / "task.yaml").write_text(yaml, encoding="utf-8")
     assert as_markdown(summarise(open_run(run))).startswith("# 3 of 3 passed")
+
+
+def _laughs(width: int = 10, levels: int = 9) -> str:
+    lists = (f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels))
+    return "\n".join(["a0: &a0 [ha]", *lists, f"title: *a{levels - 1}", "strata: {}"])
+
+
+def _merges(width: int = 10, levels: int = 9) -> str:
+    maps = (f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * width)}]}}" for n in range(1, levels))
+    return "\n".join(["a0: &a0 {x: 1}", *maps, "strata: {}"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [_laughs(), _merges(), f"title: 0x{'f' * 6000}\nstrata: {{kind: 0x{'f' * 6000}}}"],
+    ids=["lists", "merges", "number"],
+)
+def test_hostile_task_file_does_not_stop_reports(text: str, tmp_path: Path) -> None:
+    run = whole_run(tmp_path)
+    opened = open_run(run)
+    (run / opened.finals[0].artifact_paths.task_dir / "task.yaml").write_text(text, encoding="utf-8")
+    tracemalloc.start()
+    try:
+        assert as_markdown(summarise(open_run(run)))
+        assert len(str(detail(opened.finals[0], opened, Trace())["task"])) < 20_000
+        assert tracemalloc.get_traced_memory()[1] < 200_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.req("A-11a")

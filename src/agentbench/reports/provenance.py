@@ -13,15 +13,14 @@ from dataclasses import field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-import yaml
-
+from agentbench.contract.yaml_document import parse_document
 from agentbench.core.dataclass import dataclass
+from agentbench.core.errors import ContractError
 from agentbench.record.attempt_folder import MANIFEST, TASK_FILE
 from agentbench.reports.record_rows import Row
 from agentbench.trace.json_safe import to_json
 
 MAX_BYTES = 2_000_000
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +137,14 @@ def origin_of(manifest: str | None, task: str | None = None) -> Origin:
     )
 
 
+def task_document(text: str) -> Mapping[str, object]:
+    """Return the members of a task file of a run, which may be edited: empty if it is not valid, or too large."""
+    try:
+        return parse_document(text.encode(), TASK_FILE).value
+    except ContractError:
+        return {}
+
+
 def _weights(value: object) -> Mapping[str, float] | None:
     weights = {name: _number(weight) for name, weight in _mapping(value).items()}
     return weights or None
@@ -150,11 +157,7 @@ def _number(value: object) -> float:
 def _strata(task: str | None) -> Mapping[str, str]:
     if task is None or "strata" not in task:
         return {}
-    try:
-        document = yaml.load(task, Loader=_Loader)  # noqa: S506 - the safe loader, in C where available
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return {}
-    strata = _mapping(_mapping(document).get("strata"))
+    strata = _mapping(task_document(task).get("strata"))
     return {str(name): _text(value) for name, value in strata.items() if isinstance(value, str | int | float)}
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
 
-import yaml
-
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.reasons import Outcome
@@ -19,7 +17,7 @@ from agentbench.record.schema import AttemptRecord
 from agentbench.reports.card import review_lines
 from agentbench.reports.card_evidence import read_evidence
 from agentbench.reports.html.bounded import bounded
-from agentbench.reports.provenance import evidence, read_text
+from agentbench.reports.provenance import evidence, read_text, task_document
 from agentbench.reports.sources import Run
 from agentbench.trace.chain import BadLine, read_line
 from agentbench.trace.events import Briefing, IntegrityFinding, MonitorAlert
@@ -95,11 +93,7 @@ def _diff(record: AttemptRecord, folder: Path) -> dict[str, Json] | None:
 
 def _task(record: AttemptRecord, folder: Path, trace: Trace) -> dict[str, Json]:
     """Return title and statement of the task, or the agent's briefing if the statement is in another file."""
-    try:
-        task = yaml.safe_load(read_text(evidence(folder, f"{record.artifact_paths.task_dir}/{TASK_FILE}")) or "")
-    except (yaml.YAMLError, RecursionError, ValueError):
-        task = None
-    task = task if isinstance(task, dict) else {}
+    task = task_document(read_text(evidence(folder, f"{record.artifact_paths.task_dir}/{TASK_FILE}")) or "")
     return {
         "title": bounded(str(task.get("title") or ""), text=300),
         "statement": bounded(str(task.get("statement") or trace.briefing), text=EVENT_TEXT),
