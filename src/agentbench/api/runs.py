@@ -93,16 +93,18 @@ class Run:
         """Write the run in another format: `exporter` is a function, or a name as in `ab export-run --format`.
 
         Raises:
-            InputError: there is no such exporter, or it failed, or the run was altered.
+            InputError: there is no such exporter, or it failed, or the run was altered or has no attempts.
         """
         if exporter == "bundle":
             self._write_bundle(Path(out))
             return
+        from agentbench.exchange.source_run import open_source  # noqa: PLC0415 - slow import
+
+        source = open_source(self.path)
         if isinstance(exporter, str) and not OTHER_EXPORTERS.has(exporter):
             from agentbench.exchange.registry import find_exporter  # noqa: PLC0415 - slow import
-            from agentbench.exchange.source_run import open_source  # noqa: PLC0415
 
-            find_exporter(exporter).write(open_source(self.path), os.fspath(out))
+            find_exporter(exporter).write(source, os.fspath(out))
             return
         function = OTHER_EXPORTERS.get(exporter) if isinstance(exporter, str) else exporter
         with OTHER_EXPORTERS.calling(exporter if isinstance(exporter, str) else getattr(exporter, "__name__", "")):
@@ -131,8 +133,20 @@ class Run:
         return list(map(str, audit_run(self.path).problems))
 
     def rows(self) -> list[dict[str, Json]]:
-        """Return one flat row per attempt, with the columns of `ab query`."""
-        return [table_row(self.path.name, self._records.meta, attempt) for attempt in self.attempts]
+        """Return one flat row per attempt, with the columns of `ab query`.
+
+        `altered` says whether the record differs from its seal; it is None without one. What belongs to no row, such as a
+        record that was removed, is in `Run.altered`.
+        """
+        return [
+            {**table_row(self.path.name, self._records.meta, attempt), "altered": self._altered(attempt.attempt_id)}
+            for attempt in self.attempts
+        ]
+
+    def _altered(self, attempt_id: str) -> bool | None:
+        if self._records.alteration(attempt_id):
+            return True
+        return None if attempt_id in self._records.unsealed else False
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the attempts as a pandas data frame."""
