@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -143,6 +144,28 @@ def test_bomb_is_refused(
     monkeypatch.setattr(bundle, "MAX_RATIO", 1 if make is bomb else 10_000)
     monkeypatch.setattr(bundle, "HEADER_BYTES", 512 * 1024)
     with pytest.raises(InputError, match=why), open_bundle(make(tmp_path / "run.tar.zst")):
+        pass
+
+
+def test_headers_of_members_do_not_add_up_in_memory(tmp_path: Path) -> None:
+    members = []
+    for number in range(200):
+        info, _ = member(f"run/file_{number}", b"")
+        info.pax_headers = {"comment": "a" * 50_000}
+        members.append((info, b""))
+    path = pack(tmp_path / "run.tar.zst", *members)
+    tracemalloc.start()
+    try:
+        with open_bundle(path):
+            assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_headers_for_all_members_are_refused(tmp_path: Path) -> None:
+    header = member("all", kind=tarfile.XGLTYPE)[0], b"15 comment=all\n"
+    path = pack(tmp_path / "run.tar.zst", header, member("run/file"))
+    with pytest.raises(InputError, match="headers for all members"), open_bundle(path):
         pass
 
 

@@ -32,7 +32,8 @@ MAX_BYTES = 64 * 1024**3
 MAX_RATIO = 1000
 """A bundle may not expand to more than this times its size, plus `FREE_BYTES`."""
 FREE_BYTES = 64 * 1024**2
-HEADER_BYTES = 4 * 1024**2
+HEADER_BYTES = 64 * 1024
+"""Bytes of the headers of one member: two names of `MAX_NAME` bytes, and one block of the reader, are far less."""
 MAX_WINDOW = 128 * 1024**2
 MAX_NAME = 4096
 MAX_DEPTH = 100
@@ -205,6 +206,9 @@ class _Unpacker:
             self._reader.header_left = HEADER_BYTES
             member = tar.next()
             self._reader.header_left = None
+            tar.members = []  # tarfile keeps every member with its headers
+            if tar.pax_headers:  # tarfile copies them into every member
+                raise _Refused("it has headers for all members")
             if member is None:
                 break
             if number == MAX_FILES:
