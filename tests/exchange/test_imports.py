@@ -14,6 +14,7 @@ import pytest
 
 from agentbench.core.errors import InputError
 from agentbench.core.reasons import Outcome, RunStatus, TerminationCode
+from agentbench.exchange import inspect_import
 from agentbench.exchange.imported_run import safe_id, write_imported_run
 from agentbench.exchange.registry import find_exporter, find_importer
 from agentbench.exchange.source_run import open_source
@@ -329,6 +330,41 @@ def test_bad_log_is_refused_and_leaves_nothing(tmp_path: Path, text: str, why: s
 @pytest.mark.parametrize("model", [{"a": 1}, [1], 7])
 def test_model_that_is_not_text_is_named_by_its_text(tmp_path: Path, model: object) -> None:
     assert load(tmp_path, log(sample(1, "C"), eval={"task": "t", "model": model})).finals[0].model.name == str(model)
+
+
+def pack_log(path: Path, *samples: str) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps(log()))
+        for number, text in enumerate(samples):
+            archive.writestr(f"samples/{number}.json", text)
+    return path
+
+
+@pytest.mark.parametrize("in_parts", [True, False])
+def test_attachment_that_is_named_many_times_is_refused(tmp_path: Path, in_parts: bool) -> None:
+    name = "attachment://a"
+    content = [[{"type": "text", "text": name}] * 500] if in_parts else [name] * 500
+    messages = [{"role": "user", "content": part} for part in content]
+    bomb = json.dumps(sample("x", "C", attachments={"a": "a" * 1_000_000}, messages=messages))
+    path = pack_log(tmp_path / "x.eval", bomb)
+    with pytest.raises(InputError, match="expands to more than"):
+        write_imported_run(find_importer(path).read(path), path, tmp_path / "runs")
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_samples_that_expand_too_far_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect_import, "FREE_BYTES", 1_000_000)
+    monkeypatch.setattr(inspect_import, "MAX_RATIO", 100)
+    path = pack_log(tmp_path / "x.eval", *(json.dumps(sample(number, "C", input="a" * 500_000)) for number in range(9)))
+    with pytest.raises(InputError, match="expands to more than"):
+        write_imported_run(find_importer(path).read(path), path, tmp_path / "runs")
+
+
+def test_document_of_countless_values_is_refused(tmp_path: Path) -> None:
+    bomb = json.dumps(sample("x", "C"))[:-1] + ',"y":[' + "{}," * 5_000_000 + "{}]}"
+    path = pack_log(tmp_path / "x.eval", bomb)
+    with pytest.raises(InputError, match="too many values"):
+        write_imported_run(find_importer(path).read(path), path, tmp_path / "runs")
 
 
 def test_pipe_is_not_opened(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from agentbench.core.regular_file import open_regular
 
 MAX_BYTES = 256 * 1024**2
 """Larger documents are refused: each is parsed as a whole."""
+MAX_MARKS = 10_000_000
+"""Brackets, commas and colons of a document, those in its texts included: a parsed value takes up to a hundred times its bytes."""
 
 
 def read_json_file(path: Path) -> dict[str, Json]:
@@ -35,6 +37,8 @@ def parse_object(data: bytes, place: str) -> dict[str, Json]:
     """
     if len(data) > MAX_BYTES:
         raise InputError(f"{place} is larger than {MAX_BYTES // 1024**2} MB")
+    if len(data) - len(data.translate(None, b"{[,:")) > MAX_MARKS:
+        raise InputError(f"{place} has too many values")
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -46,10 +46,30 @@ LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 """Header before the data of each member; the last two numbers are the lengths of its name and extra fields."""
 ATTACHMENT = "attachment://"
 EPOCH = "1970-01-01T00:00:00.000+00:00"
+MAX_RATIO = 1000
+"""Members and attachments may not expand to more than this times the size of the log, plus `FREE_BYTES`."""
+FREE_BYTES = 64 * 1024**2
 _UNREADABLE = (
     OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, zstandard.ZstdError, NotImplementedError, RuntimeError,
 )  # fmt: skip
 _ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+
+
+class _Expansion:
+    """Limits what a log expands to: its compressed members, and attachments, which messages may name any number of times."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._limit = self._left = FREE_BYTES + MAX_RATIO * path.stat().st_size
+
+    def take(self, size: int) -> None:
+        """
+        Raises:
+            InputError: the log expands too far.
+        """
+        self._left -= size
+        if self._left < 0:
+            raise InputError(f"{self._path} expands to more than {self._limit} bytes")
 
 
 def detects(path: Path) -> bool:
@@ -66,7 +86,7 @@ def detects(path: Path) -> bool:
 
 def read(path: Path) -> ImportedLog:
     """Read the header; samples follow one at a time."""
-    samples: Callable[[], Iterator[Mapping[str, Json]]]
+    samples: Callable[[_Expansion], Iterator[Mapping[str, Json]]]
     if path.is_file() and zipfile.is_zipfile(path):
         header, samples = _read_eval_header(path), partial(_eval_samples, path)
     else:
@@ -86,7 +106,7 @@ def read(path: Path) -> ImportedLog:
         agent=text(spec.get("solver")) or _planned_solvers(header) or "inspect",
         model=(name or provider) if known else None,
         provider=provider if known and name else None,
-        attempts=lambda: (_attempt(sample, spec, decider) for sample in samples()),
+        attempts=lambda: _attempts(path, samples, spec, decider),
         method=text(member(spec, "metadata", "agentbench", "variant")),
         meta={
             "eval_id": text(spec.get("eval_id")),
@@ -94,6 +114,17 @@ def read(path: Path) -> ImportedLog:
             "status": text(header.get("status")),
         },
     )
+
+
+def _attempts(
+    path: Path,
+    samples: Callable[[_Expansion], Iterator[Mapping[str, Json]]],
+    spec: Mapping[str, Json],
+    decider: str | None,
+) -> Iterator[ImportedAttempt]:
+    expansion = _Expansion(path)
+    for sample in samples(expansion):
+        yield _attempt(sample, spec, decider, expansion)
 
 
 def _planned_solvers(header: Mapping[str, Json]) -> str:
@@ -112,15 +143,15 @@ def _read_eval_header(path: Path) -> dict[str, Json]:
         name = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
         if name is None:
             raise InputError(f"{path}: not an Inspect log: it has no header.json")
-        return _member_json(archive, name, path)
+        return _member_json(archive, name, path, _Expansion(path))
 
 
-def _eval_samples(path: Path) -> Iterator[Mapping[str, Json]]:
+def _eval_samples(path: Path, expansion: _Expansion) -> Iterator[Mapping[str, Json]]:
     with _archive(path) as archive:
         # A retried sample is appended under the same name; the last one counts.
         for name in dict.fromkeys(archive.namelist()):
             if name.startswith("samples/") and name.endswith(".json"):
-                yield _member_json(archive, name, path)
+                yield _member_json(archive, name, path, expansion)
 
 
 def _archive(path: Path) -> zipfile.ZipFile:
@@ -130,12 +161,13 @@ def _archive(path: Path) -> zipfile.ZipFile:
         raise InputError(f"cannot read {path}: {error}") from None
 
 
-def _member_json(archive: zipfile.ZipFile, name: str, path: Path) -> dict[str, Json]:
+def _member_json(archive: zipfile.ZipFile, name: str, path: Path, expansion: _Expansion) -> dict[str, Json]:
     try:
         with _opened_member(archive, archive.getinfo(name), path) as file:
             data = file.read(MAX_BYTES + 1)
     except _UNREADABLE as error:
         raise InputError(f"{path}: cannot read {name}: {error}") from None
+    expansion.take(len(data))
     return parse_object(data, f"{path}: {name}")
 
 
@@ -157,7 +189,7 @@ def _opened_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) 
             yield reader
 
 
-def _listed_samples(path: Path, samples: Json) -> Iterator[Mapping[str, Json]]:
+def _listed_samples(path: Path, samples: Json, _expansion: _Expansion) -> Iterator[Mapping[str, Json]]:
     if not isinstance(samples, list):
         raise InputError(f"{path}: the log has no samples")
     for number_, sample in enumerate(samples):
@@ -184,7 +216,9 @@ def _tool(packages: Json) -> str:
     return f"{name} {text(known.get(name), '(unknown version)')}"
 
 
-def _attempt(sample: Mapping[str, Json], spec: Mapping[str, Json], decider: str | None) -> ImportedAttempt:
+def _attempt(
+    sample: Mapping[str, Json], spec: Mapping[str, Json], decider: str | None, expansion: _Expansion
+) -> ImportedAttempt:
     decision, why = _decision(sample, decider)
     known = member(sample, "metadata")
     exported = exported_attempt(member(known, "agentbench"))
@@ -206,7 +240,7 @@ def _attempt(sample: Mapping[str, Json], spec: Mapping[str, Json], decider: str 
         usage=usage,
         cost=stated_cost(member(known, "agentbench", "cost"), cost),
         scores={name: _shown(value) for name, value in _values(sample).items()},
-        messages=tuple(_messages(sample)),
+        messages=tuple(_messages(sample, expansion)),
         exported=exported,
         original={
             "uuid": sample.get("uuid"),
@@ -258,9 +292,23 @@ def _usage(by_model: Json) -> tuple[Usage, float | None]:
     return Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached), cost
 
 
-def _messages(sample: Mapping[str, Json]) -> Iterator[TraceMessage]:
-    attachments = sample.get("attachments")
-    known = attachments if isinstance(attachments, dict) else {}
+class _Attachments:
+    """The texts that messages of a sample name instead of repeating them."""
+
+    def __init__(self, texts: Json, expansion: _Expansion) -> None:
+        self._texts = texts if isinstance(texts, dict) else {}
+        self._expansion = expansion
+
+    def resolved(self, content: str) -> str:
+        if not content.startswith(ATTACHMENT):
+            return content
+        found = text(self._texts.get(content.removeprefix(ATTACHMENT)), content)
+        self._expansion.take(len(found))
+        return found
+
+
+def _messages(sample: Mapping[str, Json], expansion: _Expansion) -> Iterator[TraceMessage]:
+    known = _Attachments(sample.get("attachments"), expansion)
     listed = sample.get("messages")
     position = 0
     for message in listed if isinstance(listed, list) else ():
@@ -278,23 +326,17 @@ def _messages(sample: Mapping[str, Json]) -> Iterator[TraceMessage]:
         position += 1
 
 
-def _content(content: Json, attachments: Mapping[str, Json]) -> str:
+def _content(content: Json, attachments: _Attachments) -> str:
     if isinstance(content, list):
         return "\n".join(_part(part, attachments) for part in content)
-    return _attached(text(content), attachments)
+    return attachments.resolved(text(content))
 
 
-def _part(part: Json, attachments: Mapping[str, Json]) -> str:
+def _part(part: Json, attachments: _Attachments) -> str:
     kind = text(member(part, "type"))
     if kind in {"text", "reasoning"}:
-        return _attached(text(member(part, kind)), attachments)
+        return attachments.resolved(text(member(part, kind)))
     return f"[{kind or 'content'} is not imported]"
-
-
-def _attached(content: str, attachments: Mapping[str, Json]) -> str:
-    if content.startswith(ATTACHMENT):
-        return text(attachments.get(content.removeprefix(ATTACHMENT)), content)
-    return content
 
 
 def _calls(calls: Json) -> Iterator[RequestedCall]:
