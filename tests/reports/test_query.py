@@ -132,6 +132,8 @@ def test_query_cannot_write(tmp_path: Path) -> None:
         f"attach '{tmp_path / 'new.db'}'",
         f"select 1; copy (select 1) to '{tmp_path / 'new.csv'}'",
         "create table t as select 1",
+        f"explain analyze copy (select 1) to '{run / 'attempts.jsonl'}'",
+        f"/* /* */ explain select 1 -- */ explain analyze copy (select 1) to '{run / 'attempts.jsonl'}'",
         "",
     ):
         result = query(sql, run)
@@ -140,6 +142,8 @@ def test_query_cannot_write(tmp_path: Path) -> None:
     assert (run / "attempts.jsonl").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
     assert "task_id" in query("describe attempts", run).output
+    for sql in ("explain select 1", "EXPLAIN\n ANALYZE select task_id from attempts"):
+        assert query(sql, run).exception is None
 
 
 def test_missing_duckdb_gives_the_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,6 +180,17 @@ def test_query_reads_nothing_but_the_table(served: Served, sql: str) -> None:
     assert "root:" not in answer.text
 
 
+@pytest.mark.parametrize("change", ["DELETE FROM rows", "UPDATE runs SET altered = NULL", "DROP TABLE rows"])
+def test_explained_statements_change_nothing(change: str) -> None:
+    explorer = Explorer()
+    for form in ("EXPLAIN ANALYZE {}", "EXPLAIN (ANALYZE) {}", "explain analyze /* /* */ select 1 -- */ {}"):
+        with pytest.raises(InputError):
+            explorer.ask(form.format(change))
+    assert explorer.ask("SELECT count(*) FROM rows").rows == ((0,),)
+    assert explorer.ask("EXPLAIN ANALYZE SELECT * FROM attempts").rows
+    explorer.close()
+
+
 def test_query_is_bounded_in_time_memory_and_rows() -> None:
     explorer = Explorer()
     with pytest.raises(InputError, match="took longer than"):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'agentbench-harness[query]'"
 READ_ONLY = ("SELECT", "EXPLAIN")
+_EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
+"""The beginning of a statement that explains another. Comments are not skipped: DuckDB nests them, and what follows could hide there."""
 MAX_LINE_BYTES = 64 * 1024 * 1024
 
 _ATTEMPT_COLUMNS = {
@@ -113,12 +115,25 @@ def ask(runs: Sequence[Path], sql: str) -> Answer:
         connection.close()
 
 
-def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
-    # COPY, ATTACH and similar statements could change the evidence.
+def not_read_only(connection: duckdb.DuckDBPyConnection, sql: str) -> str:
+    """Return why a text is not one read-only statement; empty if it is one.
+
+    COPY, ATTACH and similar statements could change the evidence. EXPLAIN ANALYZE executes what it explains.
+
+    Raises:
+        duckdb.Error: it is not SQL.
+    """
     kinds = [statement.type.name for statement in connection.extract_statements(sql)]
-    if len(kinds) != 1 or kinds[0] not in READ_ONLY:
-        msg = f"expected one read-only statement ({', '.join(READ_ONLY)}), got {', '.join(kinds) or 'none'}"
-        raise InputError(msg, remedy="to save the result, redirect the output of --format csv or --format json")
+    if kinds == ["EXPLAIN"] and (begin := _EXPLAIN.match(sql)):
+        kinds = [f"EXPLAIN {kind.type.name}" for kind in connection.extract_statements(sql[begin.end() :])]
+    if kinds in (["SELECT"], ["EXPLAIN SELECT"]):
+        return ""
+    return f"expected one read-only statement ({', '.join(READ_ONLY)}), got {', '.join(kinds) or 'none'}"
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
+    if problem := not_read_only(connection, sql):
+        raise InputError(problem, remedy="to save the result, redirect the output of --format csv or --format json")
     result = connection.execute(sql)
     if result.description is None:
         return Answer((), ())

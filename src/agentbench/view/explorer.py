@@ -21,7 +21,7 @@ from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import InputError
 from agentbench.reports.attempt_table import retry_of
-from agentbench.reports.query import READ_ONLY, plain_value
+from agentbench.reports.query import not_read_only, plain_value
 from agentbench.reports.record_rows import Row
 
 if TYPE_CHECKING:
@@ -154,10 +154,8 @@ class Explorer:
             stop.start()
             began = time.monotonic()
             try:
-                kinds = [statement.type.name for statement in cursor.extract_statements(sql)]
-                if len(kinds) != 1 or kinds[0] not in READ_ONLY:
-                    msg = f"expected one read-only statement ({', '.join(READ_ONLY)}), got {', '.join(kinds) or 'none'}"
-                    raise InputError(msg)
+                if problem := not_read_only(cursor, sql):
+                    raise InputError(problem)
                 answer = cursor.execute(sql)
                 names = tuple(column[0] for column in answer.description or ())
                 rows = answer.fetchmany(max_rows + 1)
