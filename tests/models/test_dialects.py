@@ -346,6 +346,8 @@ def test_estimated_usage_is_marked() -> None:
     assert (estimated(400, 40).prompt, estimated(400, 40).completion) == (100, 10)
     assert bound({"max_tokens": 50}, 1000).completion == 50
     assert bound({}, 1000).completion > 1000
+    assert bound({"max_tokens": 50, "n": 3}, 1000).completion == 150
+    assert bound({"max_tokens": 50, "n": -1, "best_of": "x"}, 1000).completion == 50
 
 
 def test_every_fault_has_an_error_in_every_dialect() -> None:

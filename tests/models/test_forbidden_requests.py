@@ -64,7 +64,20 @@ def test_choice_of_a_removed_tool_is_removed() -> None:
     assert without_forbidden_parts(Dialect.MESSAGES, kept)["tool_choice"] == {"type": "tool", "name": "run"}
 
 
-@pytest.mark.parametrize("name", ["plugins", "models", "web_search_options", "mcp_servers", "prompt", "extra_body"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plugins",
+        "models",
+        "web_search_options",
+        "mcp_servers",
+        "prompt",
+        "extra_body",
+        "background",
+        "service_tier",
+        "speed",
+    ],
+)
 def test_parameters_that_bypass_the_sandbox_are_removed(name: str) -> None:
     body: dict[str, Any] = {"messages": PROMPT, name: [{"id": "web"}]}
     assert without_forbidden_parts(Dialect.CHAT, body) == {"messages": PROMPT}
@@ -84,6 +97,11 @@ def _blocks(address: str) -> list[dict[str, Any]]:
         {"input": [{"role": "user", "content": [{"type": "input_file", "file_url": address}]}]},
         {"messages": [{"role": "user", "content": [{"type": "document", "source": source}]}]},
         {"messages": [{"content": [{"type": "tool_result", "content": [{"type": "image", "source": source}]}]}]},
+        {"input": [{"type": "computer_call_output", "output": {"type": "computer_screenshot", "image_url": address}}]},
+        {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_data": address}}]}]},
+        {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": address}}]}]},
+        {"messages": [{"role": "user", "content": [{"type": "video", "video": [INSIDE, address]}]}]},
+        {"input": [{"role": "user", "content": [{"type": "input_file", "file_data": address}]}]},
     ]
 
 
@@ -93,8 +111,14 @@ def test_url_to_fetch_is_refused(body: dict[str, Any]) -> None:
         without_forbidden_parts(Dialect.CHAT, body)
 
 
+BARE: list[dict[str, Any]] = [
+    {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "UklGRg=="}}]}]},
+    {"input": [{"type": "function_call_output", "output": ADDRESS}]},
+]
+
+
 @pytest.mark.parametrize(
-    "body", [*_blocks(INSIDE), {"messages": [{"role": "user", "content": f"see {ADDRESS}"}]}, {"input": ADDRESS}]
+    "body", [*_blocks(INSIDE), {"messages": [{"role": "user", "content": f"see {ADDRESS}"}]}, {"input": ADDRESS}, *BARE]
 )
 def test_inline_content_and_urls_in_text_pass(body: dict[str, Any]) -> None:
     assert without_forbidden_parts(Dialect.CHAT, body) is body

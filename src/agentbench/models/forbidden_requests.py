@@ -7,6 +7,7 @@ client runs itself, may pass.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
@@ -22,6 +23,8 @@ _FIELDS = (
     *("web_search_options", "search_parameters", "search_options", "enable_search", "extra_body", "google"),
     # Tools and instructions that the service stores, or reaches over the network.
     *("mcp_servers", "container", "prompt"),
+    # Answers later, so that nothing of them is counted, or for another price than that of the price table.
+    *("background", "service_tier", "speed"),
 )
 _GROUP = "namespace"
 _CLIENT_TOOLS: Mapping[Dialect, frozenset[str]] = {
@@ -40,6 +43,8 @@ _PLAIN_TEXT = frozenset({"type", "text", "cache_control", "annotations"})
 """A content block with only these keys is plain text."""
 
 _URL_KEYS = ("image_url", "file_url", "video_url", "audio_url")
+_ADDRESS = re.compile(r"\s*(?!data:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+"""The beginning of a URL, which Base64 has not. Some services take one in place of content."""
 
 
 def forbidden_parts(dialect: Dialect, body: Mapping[str, JsonValue]) -> list[str]:
@@ -121,11 +126,22 @@ def _urls(body: Mapping[str, JsonValue]) -> Iterator[str]:
             if not isinstance(block, dict) or block.keys() <= _PLAIN_TEXT:
                 continue
             source = obj(block.get("source"))
-            pending += [arr(block.get("content")), arr(block.get("output")), arr(source.get("content"))]
+            output = block.get("output")
+            pending += [arr(block.get("content")), arr(source.get("content"))]
+            pending.append([output] if isinstance(output, dict) else arr(output))
             values = [block[name] for name in _URL_KEYS if name in block]
             if source.get("type") == "url":
                 values.append(source.get("url"))
+            yield from filter(_ADDRESS.match, map(string, _contents(block)))
             for value in values:
                 url = string(obj(value).get("url")) or string(value)
                 if url and not url.lstrip().lower().startswith("data:"):
                     yield url
+
+
+def _contents(block: JsonObject) -> Iterator[JsonValue]:
+    """Yield the content of files, sounds and frames of a block."""
+    for part in (block, obj(block.get("file"))):
+        yield from (part.get("file_data"), part.get("fileData"))
+    yield obj(block.get("input_audio")).get("data")
+    yield from arr(block.get("video"))

@@ -20,6 +20,8 @@ _BOUND_BYTES_PER_TOKEN = 2.5
 """For the amount held of a budget before the response is known; errs on the high side."""
 
 DEFAULT_COMPLETION = 4096
+_ANSWERS = ("n", "best_of")
+"""Parameters with the number of answers to one request."""
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
@@ -76,8 +78,8 @@ def estimated(request_bytes: int, answer_bytes: int) -> TokenUsage:
 def bound(body: Mapping[str, JsonValue], request_bytes: int) -> TokenUsage:
     """Return an upper estimate of a request's usage, reserved in the budget until the response arrives."""
     limits = [count(body[name]) for name in _LIMITS if body.get(name) is not None]
-    completion = min(limits) if limits else DEFAULT_COMPLETION
-    return TokenUsage(math.ceil(request_bytes / _BOUND_BYTES_PER_TOKEN), completion, estimated=True)
+    completion = (min(limits) if limits else DEFAULT_COMPLETION) * max(1, *(count(body.get(name)) for name in _ANSWERS))
+    return TokenUsage(math.ceil(request_bytes / _BOUND_BYTES_PER_TOKEN), min(completion, 10**12), estimated=True)
 
 
 def count_input(body: Mapping[str, JsonValue]) -> int:
