@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -477,6 +478,15 @@ def test_malformed_requests_are_refused(open_metered: OpenMetered, data: bytes, 
     assert _talk(metered, data).startswith(b"HTTP/1.1 %d " % code)
     assert metered.requests() == []
     assert b" 200 " in _talk(metered, b"GET /v1/models HTTP/1.1\r\nconnection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize("wide", ["\N{GRINNING FACE}".encode(), b"\\ud83d\\ude00"])
+def test_wide_characters_count_as_the_memory_that_their_text_takes(wide: bytes) -> None:
+    for text, fits in ((b"x" * 100_000, True), (b"x" * 100_000 + wide, False)):
+        connection = _open_request(text, MemoryBudget(400_000))
+        with nullcontext() if fits else pytest.raises(BadRequest, match="too large"):
+            assert connection.read_request() is not None
+        connection.socket.close()
 
 
 def _open_request(body: bytes, room: MemoryBudget) -> Connection:

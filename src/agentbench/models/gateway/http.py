@@ -17,6 +17,7 @@ MAX_BODY = 32 << 20
 MAX_HELD = 256 << 20
 _SMALL_BODY = 64 << 10
 _BYTES_PER_VALUE = 64
+_BYTES_PER_CHARACTER = 4
 _GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
@@ -86,6 +87,9 @@ class Connection:
         # Parsed, an empty JSON object takes twenty times the memory of its two braces.
         if len(body) > _SMALL_BODY:
             self._hold(_BYTES_PER_VALUE * (len(body) - len(body.translate(None, b"{[,"))))
+            # One character beyond ASCII makes all of a text as wide.
+            if not body.isascii() or b"\\u" in body:
+                self._hold(_BYTES_PER_CHARACTER * len(body))
         return Request(head, head.target.split("?")[0], body)
 
     def release(self) -> None:
