@@ -26,6 +26,7 @@ from agentbench.core.errors import AgentBenchError, ContractError, InputError
 from agentbench.core.text import printable
 from agentbench.reports.html.bounded import bounded
 from agentbench.reports.html.page import render_live
+from agentbench.trace.json_safe import valid_utf8
 from agentbench.view.actions import categories, decide, queue, record_adjudication
 from agentbench.view.explorer import COLUMNS, EXPORTS, Explorer
 from agentbench.view.index import Entry, RunIndex
@@ -277,6 +278,8 @@ def _sql(given: Mapping[str, Json]) -> str:
     sql = given.get("sql")
     if not isinstance(sql, str) or not sql.strip():
         raise InputError("sql: expected a statement")
+    if not sql.isascii() and sql != valid_utf8(sql):
+        raise InputError("sql: expected Unicode text")
     return sql
 
 
