@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from agentbench.cli.main import root
 from agentbench.core.errors import InputError
+from agentbench.reports.html.detail import Trace, detail
 from agentbench.reports.sources import open_run
 from agentbench.trace.events import AttemptSealed, RunClosed
 from agentbench.trace.log import EventLog, read_events
@@ -207,6 +210,35 @@ def test_hidden_removed_and_added_records_are_marked(tmp_path: Path, change: Cal
     assert not open_run(run).altered
     change(run)
     assert ab("show", run).startswith(f"ALTERED: {why}")
+
+
+def test_line_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
+    run = whole_run(tmp_path)
+    log = run / open_run(run).finals[0].artifact_paths.task_dir / "events.jsonl"
+    os.truncate(log, 3_000_000_000)  # a sparse file
+    tracemalloc.start()
+    try:
+        opened = open_run(run)
+        assert detail(opened.finals[0], opened, Trace())["altered"]
+        assert tracemalloc.get_traced_memory()[1] < 500_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["attempts.jsonl", "events.jsonl"])
+def test_line_that_is_too_long_does_not_hide_what_follows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = whole_run(tmp_path)
+    first, rest = (run / name).read_bytes().split(b"\n", 1)
+    (run / name).write_bytes(first + b"\n" + b"x" * 200_000 + b"\n" + rest)
+    for module in ("core.regular_file", "record.seals", "reports.record_rows", "trace.verify"):
+        monkeypatch.setattr(f"agentbench.{module}.MAX_LINE", 100_000)
+    if name == "attempts.jsonl":
+        with pytest.raises(InputError, match=r"attempts\.jsonl:2"):
+            open_run(run)
+    else:
+        assert "breaks the hash chain" in str(open_run(run).altered)
 
 
 def test_run_whose_end_was_cut_off_is_not_closed(tmp_path: Path) -> None:

@@ -5,10 +5,21 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
 
 MAX_BYTES = 4 * 1024**3
+MAX_LINE = 64 * 1024**2
+"""Longer lines are read in parts. A part without its end is an incomplete line, at which readers of logs and records stop."""
+
+
+class BoundedLines(BufferedReader):
+    """A file whose lines cannot fill the memory."""
+
+    def __next__(self) -> bytes:
+        if line := self.readline(MAX_LINE):
+            return line
+        raise StopIteration
 
 
 def open_regular(path: Path | str, max_bytes: int = MAX_BYTES) -> BufferedReader:
@@ -18,7 +29,7 @@ def open_regular(path: Path | str, max_bytes: int = MAX_BYTES) -> BufferedReader
         OSError: it cannot be read, is not a regular file, or is larger than `max_bytes`.
     """
     # Without O_NONBLOCK, opening a pipe would wait for a writer.
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    file = BoundedLines(FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb"))
     state = os.fstat(file.fileno())
     if stat.S_ISREG(state.st_mode) and state.st_size <= max_bytes:
         return file

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 from agentbench.core.canonical import CanonicalError, canonical, parse_canonical, sha256_hex
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import RecordError
-from agentbench.core.regular_file import open_regular
+from agentbench.core.regular_file import MAX_LINE, open_regular
 from agentbench.record.attempt_folder import EVENTS, FILES, MANIFEST, TASK_FILE, content, is_task_dir
 from agentbench.record.naming import ATTEMPTS, RUN_JSON
 from agentbench.record.schema import UNSEALED, AttemptRecord
@@ -125,7 +125,7 @@ def read_seals(folder: Path) -> SealCheck:
     try:
         with open_regular(folder / EVENTS) as file:
             for count, raw in enumerate(file, start=1):
-                if not raw.endswith(b"\n"):
+                if not raw.endswith(b"\n") and len(raw) < MAX_LINE:
                     break
                 try:
                     line = read_line(raw[:-1])
@@ -204,7 +204,7 @@ def compare_records(folder: Path) -> ComparedRecords:
                     value = from_json(raw)
                     attempt_id, final, supersedes = value["attempt_id"], value["final"], value["supersedes"]
                 except (ValueError, TypeError, KeyError):
-                    if not raw.endswith(b"\n"):
+                    if not raw.endswith(b"\n") and len(raw) < MAX_LINE:
                         break
                     malformed.append(AlteredRecord(f"{ATTEMPTS}:{number}", None, "is not a record"))
                     continue

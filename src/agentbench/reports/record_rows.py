@@ -16,7 +16,7 @@ from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, ValidationErr
 
 from agentbench.core.errors import InputError, RecordError
 from agentbench.core.reasons import REPEATED_ON_RESUME, Assurance, InvalidCause, Outcome, Reason, RunStatus
-from agentbench.core.regular_file import open_regular
+from agentbench.core.regular_file import MAX_LINE, open_regular
 from agentbench.record.naming import ATTEMPTS
 from agentbench.record.schema import SCHEMA_VERSION, AttemptRecord, is_known, parse_record
 from agentbench.record.seals import SealCheck, read_seals
@@ -290,7 +290,7 @@ def _rows(file: BinaryIO, path: Path, seals: SealCheck) -> Records:
     superseded = offset = 0
     read = _VALIDATOR.validate_json
     for number, raw in enumerate(file, start=1):
-        if not raw.endswith(b"\n"):
+        if not raw.endswith(b"\n") and len(raw) < MAX_LINE:
             break
         try:
             value = read(raw)

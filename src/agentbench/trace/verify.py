@@ -13,7 +13,7 @@ from typing import Literal
 from agentbench.core.canonical import Json
 from agentbench.core.dataclass import dataclass
 from agentbench.core.errors import RecordError
-from agentbench.core.regular_file import open_regular
+from agentbench.core.regular_file import MAX_LINE, open_regular
 from agentbench.trace.chain import GENESIS, BadLine, Line, read_line
 from agentbench.trace.events import AttemptClosed, AttemptOpened
 
@@ -75,8 +75,8 @@ def check_chain(path: Path, *, name: str = "", watch: Watch | None = None) -> Ch
     try:
         with open_regular(path) as file:
             for raw in file:
-                if not raw.endswith(b"\n"):
-                    torn = len(raw)
+                if not raw.endswith(b"\n") and len(raw) < MAX_LINE:
+                    torn = file.seek(0, 2) - checker.size
                     break
                 checker.check(raw)
                 if checker.problem:
