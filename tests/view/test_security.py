@@ -99,7 +99,9 @@ def test_no_address_leads_outside_of_the_served_folders(served: Served) -> None:
 
 def test_size_of_requests_is_bounded(served: Served) -> None:
     assert served.post("/api/query", {"sql": "x" * MAX_BODY}).status_code == 413
-    assert served.post("/api/query", {"sql": "select '\ud800'"}).status_code == 400
+    headers = {"origin": served.base, "content-type": "application/json"}
+    surrogate = rb'{"sql": "select \ud800"}'
+    assert served.client.post("/api/query", content=surrogate, headers=headers).status_code == 400
     assert served.client.get("/api/runs", params={"x": "y" * 20_000}).status_code == 414
     too_deep = b"[" * 100_000
     headers = {"origin": served.base, "content-type": "application/json"}

@@ -206,7 +206,7 @@ class _Unpacker:
             self._reader.header_left = HEADER_BYTES
             member = tar.next()
             self._reader.header_left = None
-            tar.members = []  # tarfile keeps every member with its headers
+            tar.members = []  # type: ignore[attr-defined]  # tarfile keeps every member with its headers
             if tar.pax_headers:  # tarfile copies them into every member
                 raise _Refused("it has headers for all members")
             if member is None:
