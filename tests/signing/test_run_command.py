@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from agentbench.record.run_directory import RunDirectory
 from tests.execution.conftest import Ab, make_ab
 from tests.execution.tasks import make_suite
 from tests.session_state import shared_state
@@ -35,6 +37,9 @@ def test_run_is_signed_and_resuming_makes_the_signature_stale(tmp_path: Path, ab
     verify = ("verify", "runs/latest", "--signed-by", "ci")
     assert ab(*verify).stdout.splitlines()[0].endswith("signed by ci")
     assert ab("run", "--resume", "runs/latest").code == 0
+    assert ab(*verify).code == 0  # nothing was left to do
+    with RunDirectory.open(Path(json.loads(done.stdout)["run_dir"]), writable=True) as run_directory:
+        run_directory.close("interrupted")
     stale = ab(*verify)
     assert stale.code == 1
     assert stale.stdout.startswith("STALE appended: events.jsonl: the run was continued after it was signed")
