@@ -7,6 +7,7 @@ limited number of times.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -300,8 +301,13 @@ class ClusterNodes:
     def _look_for_nodes(self) -> None:
         self._listed = time.monotonic()
         listed: list[list[RayNode]] = []
+
         # The call does not return while the cluster is gone, and Ray ends this process after a minute.
-        thread = threading.Thread(target=lambda: listed.append(self._cluster.nodes()), daemon=True)
+        def look() -> None:
+            with contextlib.suppress(HarnessError):  # the run has ended
+                listed.append(self._cluster.nodes())
+
+        thread = threading.Thread(target=look, daemon=True)
         thread.start()
         thread.join(GONE_SEC)
         if not listed:

@@ -9,7 +9,8 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agentbench.core.dataclass import dataclass
@@ -18,6 +19,8 @@ from agentbench.execution.cluster.node import Node
 
 READY_SEC = 120.0
 _CONNECT_SEC = 10.0
+_WAIT_SEC = 1.0
+"""How long a call waits at a time, so that `close` does not wait long for it."""
 _MB = 1 << 20
 _CAUSES = {
     "ActorDiedError": "its process died",
@@ -54,8 +57,40 @@ def require_ray() -> None:
         raise InputError("--executor ray needs Ray, which is not installed", remedy=remedy)
 
 
+class Closable:
+    """Keeps a connection open while threads use it. Ray ends the process, with status 1, if a thread uses it afterwards."""
+
+    def __init__(self) -> None:
+        self._unused = threading.Condition()
+        self._users = 0
+        self.closed = False
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """
+        Raises:
+            HarnessError: the connection is closed.
+        """
+        with self._unused:
+            if self.closed:
+                raise HarnessError("the connection to the cluster is closed")
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._unused:
+                self._users -= 1
+                self._unused.notify_all()
+
+    def close(self, wait_sec: float) -> None:
+        """Refuse new users, and wait until nobody uses it."""
+        with self._unused:
+            self.closed = True
+            self._unused.wait_for(lambda: self._users == 0, wait_sec)
+
+
 class RayCluster:
-    """A connection of this process to a cluster."""
+    """A connection of this process to a cluster. Several threads use it, some of them still while it is closed."""
 
     def __init__(self, address: str) -> None:
         """
@@ -70,6 +105,7 @@ class RayCluster:
         import ray  # noqa: PLC0415 - takes a second
 
         self.address = address
+        self._connection = Closable()
         # Its annotations are incomplete.
         self._ray: Any = ray
         # No option of Ray keeps it from printing that a node died to stdout, which may be JSON. `ab` reports lost nodes itself.
@@ -99,10 +135,15 @@ class RayCluster:
         return str(self._ray.util.get_node_ip_address())
 
     def nodes(self) -> list[RayNode]:
-        """List the nodes that live."""
-        available = self._available()
+        """List the nodes that live.
+
+        Raises:
+            HarnessError: the connection is closed.
+        """
+        with self._connection.in_use():
+            available, listed = self._available(), self._ray.nodes()
         nodes = []
-        for node in self._ray.nodes():
+        for node in listed:
             if node["Alive"]:
                 free = available.get(node["NodeID"], node["Resources"])
                 memory_mb = int(free.get("memory", 0)) // _MB
@@ -110,7 +151,11 @@ class RayCluster:
         return nodes
 
     def start_node(self, node: RayNode, cpus: float, memory_mb: int) -> RayActor:
-        """Start the actor of a node and reserve its share of the node. Does not wait for it."""
+        """Start the actor of a node and reserve its share of the node. Does not wait for it.
+
+        Raises:
+            HarnessError: the connection is closed.
+        """
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
         options: dict[str, Any] = {
@@ -120,37 +165,59 @@ class RayCluster:
             "max_restarts": 0,
             "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False),
         }
-        handle = self._ray.remote(Node).options(**options).remote(node.address)
-        return RayActor(handle, handle.watch.remote())
+        with self._connection.in_use():
+            handle = self._ray.remote(Node).options(**options).remote(node.address)
+            return RayActor(handle, handle.watch.remote())
 
     def call(self, actor: RayActor, method: str, *arguments: object, timeout: float = READY_SEC) -> Any:  # noqa: ANN401 - any result
         """Call a method of the node and return its result.
 
         Raises:
-            HarnessError: the node failed, died or did not answer in time.
+            HarnessError: the node failed, died or did not answer in time, or the connection is closed.
         """
-        try:
-            return self._ray.get(getattr(actor.handle, method).remote(*arguments), timeout=timeout)
-        except self._ray.exceptions.RayError as error:
-            raise HarnessError(_cause(error)) from error
+        with self._connection.in_use():
+            result = getattr(actor.handle, method).remote(*arguments)
+        deadline = time.monotonic() + timeout
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                with self._connection.in_use():
+                    return self._ray.get(result, timeout=max(0.0, min(left, _WAIT_SEC)))
+            except self._ray.exceptions.GetTimeoutError as error:
+                if left <= _WAIT_SEC:
+                    raise HarnessError(_cause(error)) from error
+            except self._ray.exceptions.RayError as error:
+                raise HarnessError(_cause(error)) from error
 
     def send(self, actor: RayActor, method: str, *arguments: object) -> None:
-        """Call a method without waiting for it."""
-        getattr(actor.handle, method).remote(*arguments)
+        """Call a method without waiting for it.
+
+        Raises:
+            HarnessError: the connection is closed.
+        """
+        with self._connection.in_use():
+            getattr(actor.handle, method).remote(*arguments)
 
     def dead(self, actors: Sequence[RayActor]) -> list[tuple[RayActor, str]]:
-        """Return the actors that died, and why."""
+        """Return the actors that died, and why.
+
+        Raises:
+            HarnessError: the connection is closed.
+        """
         if not actors:
             return []
         watches = {actor.watch: actor for actor in actors}
-        ready, _ = self._ray.wait(list(watches), num_returns=len(watches), timeout=0)
-        return [(watches[watch], self._end_of(watch)) for watch in ready]
+        with self._connection.in_use():
+            ready, _ = self._ray.wait(list(watches), num_returns=len(watches), timeout=0)
+            return [(watches[watch], self._end_of(watch)) for watch in ready]
 
     def kill(self, actor: RayActor) -> None:
-        with contextlib.suppress(self._ray.exceptions.RayError):  # the connection is closed, so the actor ends anyway
+        # If the connection is closed, the actor ends anyway.
+        with contextlib.suppress(self._ray.exceptions.RayError, HarnessError), self._connection.in_use():
             self._ray.kill(actor.handle)
 
     def close(self) -> None:
+        self._connection.close(3 * _WAIT_SEC)  # a call about a cluster that is gone may take longer
         self._ray.shutdown()
 
     def _end_of(self, watch: object) -> str:
