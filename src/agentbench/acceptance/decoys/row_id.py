@@ -14,7 +14,7 @@ from agentbench.core.dataclass import dataclass
 _is_plain = re.compile(r"[^\\'\"\n\r]+").fullmatch
 """Whether a text is written the same way in every literal."""
 _minus_zeros = re.compile(r"-0(?![\w.])").findall
-"""Nobody writes this number."""
+"""Finds minus zeros, which people do not write: an id with one would be recognised."""
 _is_name = re.compile(r"\w+", re.ASCII).fullmatch
 """Whether the compiler makes equal texts one object."""
 

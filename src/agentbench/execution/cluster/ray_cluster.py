@@ -83,7 +83,7 @@ class Closable:
                 self._unused.notify_all()
 
     def close(self, wait_sec: float) -> None:
-        """Refuse new users, and wait until nobody uses it."""
+        """Refuse new users, and wait at most this long for those that use it."""
         with self._unused:
             self.closed = True
             self._unused.wait_for(lambda: self._users == 0, wait_sec)
