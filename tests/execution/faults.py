@@ -162,7 +162,9 @@ class Campaign:
             left = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
             if left:
                 self.problems.append(f"containers left: {left[:3]}")
-        groups = [str(path) for path in Path("/sys/fs/cgroup").rglob(f"*{self.mark}*")]
+        # Unlike `rglob`, `walk` ignores the groups of other tests that disappear meanwhile.
+        found = ((folder, name) for folder, names, _ in os.walk("/sys/fs/cgroup") for name in names)
+        groups = [f"{folder}/{name}" for folder, name in found if self.mark in name]
         if groups:
             self.problems.append(f"control groups left: {groups[:3]}")
 
